@@ -1,0 +1,96 @@
+//! The second opinion: judges a plan against the safety list by rules of its own.
+//!
+//! In: everything the planner had and everything it gave. Out: what it would break, empty if nothing.
+//! Never: a word of the planner's or the guards' reasoning; only their data types are shared, so that a mistake
+//! there is not repeated here.
+
+use std::fmt;
+
+use crate::memory::Memory;
+use crate::model::{Observed, Spec, Time};
+use crate::plan::Plan;
+
+mod data;
+mod disturbance;
+mod membership;
+mod remembering;
+mod starting;
+
+/// A rule of the safety list that a plan would break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The number in the safety list.
+    pub rule: u8,
+    /// What exactly.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {}: {}", self.rule, self.what)
+    }
+}
+
+/// Everything a plan is judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub spec: &'a Spec,
+    pub observed: &'a Observed,
+    pub before: &'a Memory,
+    pub after: &'a Memory,
+    pub plan: &'a Plan,
+    pub now: Time,
+}
+
+/// Judges `plan`, made from `before` and asking to store `after`.
+pub fn check(
+    spec: &Spec,
+    observed: &Observed,
+    before: &Memory,
+    after: &Memory,
+    plan: &Plan,
+    now: Time,
+) -> Vec<Violation> {
+    let case = Case {
+        spec,
+        observed,
+        before,
+        after,
+        plan,
+        now,
+    };
+    let mut found = Vec::new();
+    membership::judge(case, &mut found);
+    starting::judge(case, &mut found);
+    disturbance::judge(case, &mut found);
+    data::judge(case, &mut found);
+    remembering::judge(case, &mut found);
+    found
+}
+
+/// Collects violations.
+pub(crate) fn refuse(found: &mut Vec<Violation>, rule: u8, what: impl Into<String>) {
+    found.push(Violation {
+        rule,
+        what: what.into(),
+    });
+}
+
+/// Voters other than `except`, as (all, healthy). Health is what each said of itself under its own id in this look.
+pub(crate) fn voters_but(observed: &Observed, except: Option<crate::model::MemberId>) -> (usize, usize) {
+    let members = observed.quorum.iter().flat_map(|q| &q.members);
+    let voters: Vec<_> = members.filter(|m| !m.learner && Some(m.id) != except).collect();
+    let healthy = voters.iter().filter(|m| {
+        observed
+            .slots
+            .values()
+            .filter_map(|s| s.status.as_ref())
+            .any(|s| s.member == m.id && s.healthy)
+    });
+    (voters.len(), healthy.count())
+}
+
+/// More than half.
+pub(crate) fn majority(healthy: usize, all: usize) -> bool {
+    healthy * 2 > all
+}

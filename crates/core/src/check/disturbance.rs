@@ -1,0 +1,77 @@
+//! Rule 5: one member at a time is stopped on purpose, and only if the rest are a healthy majority without it.
+
+use super::{Case, Violation, majority, refuse, voters_but};
+use crate::model::{MemberId, Ordinal, Process};
+use crate::plan::Step;
+
+pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
+    let stopped: Vec<(Ordinal, MemberId)> = case
+        .plan
+        .steps
+        .iter()
+        .filter_map(|s| {
+            if let Step::Stop { ordinal } = s {
+                Some(*ordinal)
+            } else {
+                None
+            }
+        })
+        .filter_map(|o| voter_in(case, o).map(|id| (o, id)))
+        .collect();
+    if stopped.len() > 1 {
+        refuse(found, 5, format!("{} voters stopped at once", stopped.len()));
+    }
+    let without_list =
+        case.plan.steps.iter().any(|s| matches!(s, Step::Stop { .. })) && case.observed.quorum.is_none();
+    if without_list {
+        refuse(found, 5, "a member stopped while no quorum answers");
+    }
+    for (ordinal, id) in stopped {
+        if (case.now - case.observed.at).as_secs() > 5 {
+            refuse(found, 5, format!("member {ordinal} stopped on an old look"));
+        }
+        if case
+            .before
+            .disturbance
+            .as_ref()
+            .is_some_and(|d| d.ordinal != ordinal)
+        {
+            let still = case
+                .after
+                .disturbance
+                .as_ref()
+                .is_some_and(|d| d.ordinal != ordinal);
+            if still {
+                refuse(
+                    found,
+                    5,
+                    format!("member {ordinal} stopped while another is disturbed"),
+                );
+            }
+        }
+        let (others, healthy) = voters_but(case.observed, Some(id));
+        let few = others <= 1 && healthy == others;
+        if !few && !majority(healthy, others + 1) {
+            refuse(
+                found,
+                5,
+                format!("member {ordinal} stopped; {healthy} of the other {others} voters are healthy"),
+            );
+        }
+    }
+}
+
+/// The voter whose present process a stop of `ordinal` would end.
+fn voter_in(case: Case<'_>, ordinal: Ordinal) -> Option<MemberId> {
+    let view = case.observed.slots.get(&ordinal)?;
+    let slot = case.after.slot(ordinal);
+    let present =
+        matches!(view.process, Process::Running { generation, .. } if generation == slot.generation);
+    let id = slot.member.filter(|_| present)?;
+    case.observed
+        .quorum
+        .iter()
+        .flat_map(|q| &q.members)
+        .find(|m| m.id == id && !m.learner)
+        .map(|m| m.id)
+}

@@ -1,0 +1,146 @@
+//! Rules 1 to 3: one change at a time, asked of a quorum in this very look, a healthy majority before and after.
+
+use super::{Case, Violation, majority, refuse, voters_but};
+use crate::memory::ChangeKind;
+use crate::model::{Listed, MemberId, Volume};
+use crate::plan::{Basis, Step};
+
+pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
+    let changes: Vec<&Step> = case
+        .plan
+        .steps
+        .iter()
+        .filter(|s| s.changes_membership())
+        .collect();
+    if changes.len() > 1 {
+        refuse(found, 1, format!("{} membership changes at once", changes.len()));
+    }
+    let Some(&step) = changes.first() else { return };
+    let Some(quorum) = &case.observed.quorum else {
+        return refuse(found, 1, format!("{step} without a member list of this look"));
+    };
+    if case.after.cluster != Some(quorum.cluster) {
+        refuse(
+            found,
+            1,
+            format!("{step} in cluster {}, which is not ours", quorum.cluster),
+        );
+    }
+    if (case.now - case.observed.at).as_secs() > 5 {
+        refuse(
+            found,
+            1,
+            format!("{step} on a look of {:?} ago", case.now - case.observed.at),
+        );
+    }
+    let (all, healthy) = voters_but(case.observed, None);
+    if !majority(healthy, all) {
+        refuse(
+            found,
+            1,
+            format!("{step} while only {healthy} of {all} voters are healthy"),
+        );
+    }
+    let listed = |id: MemberId| quorum.members.iter().find(|m| m.id == id);
+    let (basis, intent) = match step {
+        Step::AddLearner { peer_url, basis, .. } => {
+            if quorum.members.iter().any(|m| m.learner) {
+                refuse(found, 1, format!("{step} beside another learner"));
+            }
+            if quorum.members.iter().any(|m| m.peer_urls.contains(peer_url)) {
+                refuse(found, 3, format!("{step}, which is a member already"));
+            }
+            (basis, ChangeKind::AddLearner(peer_url.clone()))
+        }
+        Step::Promote { member, basis, .. } => {
+            if !listed(*member).is_some_and(|m| m.learner) {
+                refuse(found, 1, format!("{step}, which is no learner"));
+            }
+            if !majority(healthy + 1, all + 1) {
+                refuse(found, 1, format!("{step} would leave no healthy majority"));
+            }
+            (basis, ChangeKind::Promote(*member))
+        }
+        Step::Remove { member, basis } => {
+            match listed(*member) {
+                Some(gone) => removal(case, step, gone, found),
+                None => refuse(found, 3, format!("{step}, which is no member")),
+            }
+            (basis, ChangeKind::Remove(*member))
+        }
+        _ => return,
+    };
+    if *basis != Basis::of(&quorum.members) {
+        refuse(
+            found,
+            1,
+            format!("{step} names another member list than the one it was planned on"),
+        );
+    }
+    if case.after.change.as_ref().map(|c| &c.kind) != Some(&intent) {
+        refuse(found, 1, format!("{step} is not written down as the intent"));
+    }
+}
+
+fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation>) {
+    if gone.learner {
+        return;
+    }
+    let (all, healthy) = voters_but(case.observed, Some(gone.id));
+    if all == 0 {
+        refuse(found, 2, format!("{step}, the last voter"));
+    }
+    if !majority(healthy, all) {
+        refuse(
+            found,
+            2,
+            format!("{step} would leave {healthy} healthy of {all} voters"),
+        );
+    }
+    let slot = case
+        .after
+        .slots
+        .iter()
+        .find(|(_, s)| s.member == Some(gone.id))
+        .map(|(o, _)| *o);
+    let Some(ordinal) = slot else {
+        return refuse(found, 3, format!("{step}, whose place is not known"));
+    };
+    let Some(view) = case.observed.slots.get(&ordinal) else {
+        return;
+    };
+    let well = view
+        .status
+        .as_ref()
+        .is_some_and(|s| s.member == gone.id && s.healthy);
+    let sound = matches!(view.volume, Volume::Data { .. } | Volume::Unknown);
+    if case.spec.wants(ordinal) {
+        if well && sound {
+            refuse(found, 2, format!("{step}, which is wanted, healthy and sound"));
+        }
+        return;
+    }
+    // Going for good: a healthy one goes only if no healthy one of a higher number is to go too.
+    let higher = case.after.slots.iter().any(|(o, s)| {
+        *o > ordinal && s.member.is_some_and(|id| is_well_voter(case, id)) && !case.spec.wants(*o)
+    });
+    if well && sound && higher {
+        refuse(found, 2, format!("{step} out of order"));
+    }
+}
+
+fn is_well_voter(case: Case<'_>, id: MemberId) -> bool {
+    let voter = case
+        .observed
+        .quorum
+        .iter()
+        .flat_map(|q| &q.members)
+        .any(|m| m.id == id && !m.learner);
+    voter
+        && case
+            .observed
+            .slots
+            .values()
+            .filter_map(|s| s.status.as_ref())
+            .any(|s| s.member == id && s.healthy)
+}

@@ -1,0 +1,48 @@
+//! What was latched stays latched: the bootstrap, the cluster's id, the mark that a volume was started.
+
+use super::{Case, Violation, refuse};
+use crate::memory::Mark;
+
+pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
+    let Case { before, after, .. } = case;
+    if before.bootstrap.is_some() && before.bootstrap != after.bootstrap {
+        refuse(found, 4, "the bootstrap on record changed");
+    }
+    if before.cluster.is_some() && before.cluster != after.cluster {
+        refuse(found, 4, "the cluster on record changed");
+    }
+    for (ordinal, was) in &before.slots {
+        let Some(is) = after.slots.get(ordinal) else {
+            refuse(found, 4, format!("member {ordinal} was forgotten"));
+            continue;
+        };
+        if is.generation < was.generation {
+            refuse(found, 4, format!("member {ordinal} went back to an older volume"));
+        }
+        if is.generation == was.generation && rank(is.mark) < rank(was.mark) {
+            refuse(found, 4, format!("the mark of member {ordinal} was taken back"));
+        }
+        // A volume is given up only when a quorum says, in this very look, that its member is gone.
+        let given_up = is.generation > was.generation && was.member.is_some();
+        let listed = case
+            .observed
+            .quorum
+            .as_ref()
+            .is_some_and(|q| was.member.is_some_and(|id| q.members.iter().any(|m| m.id == id)));
+        if given_up && (case.observed.quorum.is_none() || listed) {
+            refuse(
+                found,
+                4,
+                format!("the volume of member {ordinal} was given up while it is a member"),
+            );
+        }
+    }
+}
+
+fn rank(mark: Mark) -> u8 {
+    match mark {
+        Mark::Never => 0,
+        Mark::Intended => 1,
+        Mark::Started => 2,
+    }
+}

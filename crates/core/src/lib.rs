@@ -1,0 +1,17 @@
+//! Everything quorate decides, as plain synchronous functions over plain data.
+//!
+//! In: what the user wants ([`model::Spec`]), what was seen ([`model::Observed`]) and what was remembered
+//! ([`memory::Memory`]). Out: a [`plan::Plan`] and the memory to store before any of its steps runs.
+//! Never: a file, a socket, a clock or a random number. The same functions drive real etcd and the simulator.
+
+pub mod check;
+pub mod guard;
+pub mod memory;
+pub mod model;
+pub mod plan;
+pub mod reason;
+
+pub use check::check;
+pub use memory::Memory;
+pub use model::{Observed, Spec};
+pub use plan::{Plan, Step, plan};

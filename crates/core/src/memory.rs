@@ -1,0 +1,133 @@
+//! What must be remembered between passes: intents, first-start marks, attempts. Small, versioned, stored by the
+//! ground before any effect of the plan it came with.
+//!
+//! Never: a fact that can be observed anew, and nothing a ground would rather hide in its executor.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Token, Version};
+
+/// The record. `Memory::default()` is that of a cluster never heard of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The bootstrap, once decided: it is latched and never decided again.
+    pub bootstrap: Option<Bootstrap>,
+    /// The cluster's id, once a quorum of it has answered.
+    pub cluster: Option<ClusterId>,
+    /// Every slot that ever had a volume.
+    pub slots: BTreeMap<Ordinal, Slot>,
+    /// The membership change under way, written before it is asked for.
+    pub change: Option<Change>,
+    /// The member that is deliberately disturbed now.
+    pub disturbance: Option<Disturbance>,
+    /// Leadership being moved off a member.
+    pub handover: Option<Handover>,
+    /// How the learner is doing.
+    pub learner: Option<LearnerWatch>,
+    /// No membership change before this time: etcd refused the last one.
+    pub change_not_before: Time,
+    /// The look that last taught it something. An older look is never acted on.
+    pub looked: Time,
+}
+
+/// The first members, and the token they share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bootstrap {
+    /// Fresh for this bootstrap.
+    pub token: Token,
+    /// Where each first member is.
+    pub members: BTreeMap<Ordinal, PeerUrl>,
+}
+
+/// What is remembered of one slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Which volume is the present one.
+    pub generation: Generation,
+    /// Whether that volume was ever started.
+    pub mark: Mark,
+    /// The id under which it is in the member list.
+    pub member: Option<MemberId>,
+    /// The newest version that was started on that volume.
+    pub version: Option<Version>,
+    /// The newest version that was seen to serve from it.
+    pub served: Option<Version>,
+    /// Starts since it was last healthy.
+    pub starts: u32,
+    /// When the last start was planned.
+    pub last_start: Time,
+    /// How often it was replaced for crashing since it was last healthy.
+    pub replacements: u32,
+    /// Healthy without a break since.
+    pub healthy_since: Option<Time>,
+}
+
+/// Whether a volume was ever started. Written before the first exec, so that "never" can be trusted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mark {
+    /// No start was ever planned on it.
+    #[default]
+    Never,
+    /// A first start was planned; whether it ran is the ground's to prove.
+    Intended,
+    /// It had data once. From now on an empty volume means that data was lost.
+    Started,
+}
+
+/// A membership change that may or may not have happened yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which.
+    pub kind: ChangeKind,
+    /// Since when it is intended.
+    pub since: Time,
+}
+
+/// The three changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChangeKind {
+    /// A learner with this peer URL.
+    AddLearner(PeerUrl),
+    /// This learner becomes a voter.
+    Promote(MemberId),
+    /// This member goes.
+    Remove(MemberId),
+}
+
+/// One member is being restarted on purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Which.
+    pub ordinal: Ordinal,
+    /// Since when.
+    pub since: Time,
+}
+
+/// Leadership is to leave a member before it is disturbed or removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// Who should stop leading.
+    pub from: MemberId,
+    /// How often it was tried.
+    pub tries: u32,
+}
+
+/// A learner's progress, to tell slow from stuck.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnerWatch {
+    /// Which learner.
+    pub member: MemberId,
+    /// The highest index it was seen to have applied.
+    pub applied: u64,
+    /// When that last grew.
+    pub progressed: Time,
+}
+
+impl Memory {
+    /// The slot at `ordinal`, as it is or as it would begin.
+    pub fn slot(&self, ordinal: Ordinal) -> Slot {
+        self.slots.get(&ordinal).cloned().unwrap_or_default()
+    }
+}

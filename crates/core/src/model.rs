@@ -1,0 +1,22 @@
+//! The nouns: ids, versions, time, what is wanted and what was seen. Plain data, no behaviour beyond parsing
+//! and arithmetic on itself.
+
+mod ids;
+mod observed;
+mod spec;
+mod time;
+mod version;
+
+pub use ids::{ClusterId, Generation, MemberId, MemberName, Ordinal, PeerUrl, Token};
+pub use observed::{
+    Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Process, QuorumView, Refused, SlotView,
+    StepKind, StepResult, Volume,
+};
+pub use spec::Spec;
+pub use time::Time;
+pub use version::{Version, VersionError, VersionPath};
+
+/// How many of `voters` make a quorum.
+pub fn quorum(voters: usize) -> usize {
+    voters / 2 + 1
+}

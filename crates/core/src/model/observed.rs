@@ -1,0 +1,230 @@
+//! What a ground saw in one pass. A member that is down is a fact here, never an error.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Version};
+
+/// One look at everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed {
+    /// When the look began; nothing in it is older.
+    pub at: Time,
+    /// The token to use if this pass bootstraps: fresh in every pass, made by the ground.
+    pub fresh_token: super::Token,
+    /// Every slot the spec wants or the memory knows.
+    pub slots: BTreeMap<Ordinal, SlotView>,
+    /// The member list, read linearizably in this very pass; `None` when no member could give it.
+    pub quorum: Option<QuorumView>,
+    /// How the last membership step, leadership move or start ended, if one ran since the last pass.
+    pub last: Option<Outcome>,
+}
+
+/// One slot: a place for a member, its volume and its process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotView {
+    /// Where the others reach (or will reach) this member.
+    pub peer_url: PeerUrl,
+    /// The volume of the generation that the memory names.
+    pub volume: Volume,
+    /// What is known of the first start on that volume, kept apart from the volume so that a wipe cannot take it.
+    pub first_start: FirstStart,
+    /// Older generations still lying where a volume lives, to be set aside.
+    pub leftovers: Vec<Generation>,
+    /// How many sets of old data of this slot lie aside.
+    pub asides: u32,
+    /// The process.
+    pub process: Process,
+    /// What the member itself answered in this pass.
+    pub status: Option<MemberStatus>,
+    /// Why the ground could not start it even if told to (a port is taken, no such etcd here).
+    pub cannot_start: Option<String>,
+}
+
+/// A data directory at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Volume {
+    /// Nothing there.
+    Empty,
+    /// A write-ahead log with a readable head.
+    Data {
+        /// Whose it is.
+        member: MemberId,
+        /// Of which cluster.
+        cluster: ClusterId,
+    },
+    /// Something is there that etcd could not start from.
+    Damaged {
+        /// What and where.
+        why: String,
+    },
+    /// Could not be looked at in this pass; nothing may be concluded.
+    Unknown,
+}
+
+/// What is known of the first start on a fresh volume. Absence of a record is `Unknown`, never `NotRun`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FirstStart {
+    /// Nothing was recorded.
+    Unknown,
+    /// A start was prepared and provably never executed.
+    NotRun,
+    /// It was executed, watched all the while, and ended before it had made a write-ahead log.
+    RanWithoutData,
+}
+
+/// A member's process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Process {
+    /// None runs.
+    Stopped {
+        /// How the last one ended, if this is known.
+        last: Option<Exit>,
+    },
+    /// It runs.
+    Running {
+        /// Since when.
+        since: Time,
+        /// The version of its binary.
+        version: Version,
+        /// The digest it was started with.
+        config: String,
+        /// On which volume.
+        generation: Generation,
+    },
+    /// It was told to stop and still runs.
+    Stopping,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// When it was noticed.
+    pub at: Time,
+    /// Whether it was told to (a stop), or ended by itself.
+    pub asked: bool,
+    /// For people: exit code or signal, last line of its log.
+    pub how: String,
+}
+
+/// What one member says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its id.
+    pub member: MemberId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Who leads, as it sees it.
+    pub leader: Option<MemberId>,
+    /// The raft term.
+    pub term: u64,
+    /// The last log index it applied.
+    pub applied: u64,
+    /// The version it runs.
+    pub version: Version,
+    /// The size of its database file.
+    pub db_size: u64,
+    /// How much of that is in use.
+    pub db_in_use: u64,
+    /// A linearizable read through it succeeded in this pass (for a learner: it answers at all).
+    pub healthy: bool,
+}
+
+/// The cluster as a quorum of it sees itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuorumView {
+    /// Which cluster.
+    pub cluster: ClusterId,
+    /// Its members.
+    pub members: Vec<Listed>,
+    /// Its leader.
+    pub leader: Option<MemberId>,
+}
+
+/// One member of the member list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Listed {
+    /// Its id.
+    pub id: MemberId,
+    /// Its name; empty until it has started once.
+    pub name: String,
+    /// Where its peers reach it.
+    pub peer_urls: Vec<PeerUrl>,
+    /// Does not vote yet.
+    pub learner: bool,
+}
+
+/// What the last step came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Which kind of step.
+    pub step: StepKind,
+    /// How it ended.
+    pub result: StepResult,
+    /// When.
+    pub at: Time,
+}
+
+/// Kinds of steps, without their objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum StepKind {
+    /// Start a member's process.
+    Start,
+    /// Stop a member's process.
+    Stop,
+    /// Add a learner to the member list.
+    AddLearner,
+    /// Make a learner a voter.
+    Promote,
+    /// Remove a member from the list.
+    Remove,
+    /// Hand leadership over.
+    MoveLeader,
+    /// Move a volume aside.
+    SetAside,
+    /// Delete the oldest aside of a slot.
+    DropAside,
+}
+
+impl StepKind {
+    /// All of them.
+    pub const ALL: [StepKind; 8] = [
+        StepKind::Start,
+        StepKind::Stop,
+        StepKind::AddLearner,
+        StepKind::Promote,
+        StepKind::Remove,
+        StepKind::MoveLeader,
+        StepKind::SetAside,
+        StepKind::DropAside,
+    ];
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepResult {
+    /// It was done, or had been done already.
+    Done,
+    /// It was refused and has had no effect.
+    Refused(Refused),
+    /// It failed in a way that leaves open whether it had an effect.
+    Unclear(String),
+}
+
+/// Why etcd (or the executor, on its behalf) refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refused {
+    /// "unhealthy cluster": a voter was not connected for the last five seconds.
+    UnhealthyCluster,
+    /// Too few started members to keep a quorum after the change.
+    NotEnoughStarted,
+    /// The learner has not caught up.
+    LearnerNotReady,
+    /// There is a learner already.
+    TooManyLearners,
+    /// The member list is no longer the one the step was planned on.
+    Moved,
+    /// Anything else, in etcd's words.
+    Other(String),
+}

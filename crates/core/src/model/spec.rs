@@ -1,0 +1,33 @@
+//! What the user wants, validated. Nothing after validation reads the manifest again.
+
+use serde::{Deserialize, Serialize};
+
+use super::{MemberName, Ordinal, Version};
+
+/// The wanted cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// The cluster's name; members are `<name>-<ordinal>`.
+    pub name: String,
+    /// How many members; at least 1.
+    pub replicas: u32,
+    /// The etcd version every member should run.
+    pub version: Version,
+    /// A digest of everything else a running member was started with (options, certificates' root, the user's
+    /// redeployment reason). A member that runs with another one is restarted in its turn.
+    pub config: String,
+    /// Touch nothing.
+    pub paused: bool,
+}
+
+impl Spec {
+    /// The name of the member at `ordinal`.
+    pub fn member_name(&self, ordinal: Ordinal) -> MemberName {
+        MemberName::of(&self.name, ordinal)
+    }
+
+    /// Is there to be a member at `ordinal`?
+    pub fn wants(&self, ordinal: Ordinal) -> bool {
+        ordinal.0 < self.replicas
+    }
+}

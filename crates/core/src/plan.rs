@@ -1,0 +1,122 @@
+//! What to do next: `plan(spec, observed, memory, now)`.
+//!
+//! In: the wanted cluster, one look at the real one, what was remembered. Out: steps that are safe to run now, what
+//! is waited for, what is blocked, and the memory to store before the first step runs.
+//! Never: more than one membership change, more than one member disturbed on purpose, a conclusion from the absence
+//! of an answer.
+//!
+//! The order of the files below is the order of importance: keep what runs running, finish what was begun, repair,
+//! and only then change what the user asked to change.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::guard::Guards;
+use crate::memory::Memory;
+use crate::model::{Observed, Spec, Time};
+pub use crate::reason::{Block, BlockReason, Wait, WaitReason};
+
+mod step;
+pub use step::{Basis, StartHow, Step};
+
+/// The verdict of one pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// To be done now, in this order.
+    pub steps: Vec<Step>,
+    /// What is waited for.
+    pub waits: Vec<Wait>,
+    /// What stops it.
+    pub blocks: Vec<Block>,
+    /// When to look again at the latest.
+    pub next_look: Duration,
+}
+
+mod bootstrap;
+mod facts;
+mod keep_running;
+mod learner;
+mod membership;
+mod pass;
+mod repair;
+mod retire;
+mod rolling;
+mod scale;
+#[cfg(test)]
+mod tests;
+
+use pass::Pass;
+
+/// How long each thing may take before it is thought of differently.
+pub mod pace {
+    use std::time::Duration;
+
+    /// An intended membership change that is not visible after this long did not happen.
+    pub const CHANGE_DEADLINE: Duration = Duration::from_secs(6);
+    /// After etcd refused a change, the next try comes no sooner than this.
+    pub const CHANGE_RETRY: Duration = Duration::from_millis(500);
+    /// A learner that does not get on for this long is stuck.
+    pub const LEARNER_PATIENCE: Duration = Duration::from_secs(120);
+    /// A member healthy for this long has recovered: its starts are forgotten.
+    pub const STABLE: Duration = Duration::from_secs(10);
+    /// The first and the longest pause before a crashed member is started again.
+    pub const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+    /// Starts without ever getting healthy after which a member's data is given up (set aside, not deleted).
+    pub const CRASH_LIMIT: u32 = 6;
+    /// How often one slot is replaced for crashing before that is left to people.
+    pub const REPLACEMENTS_MAX: u32 = 2;
+    /// How often leadership is asked to move before a member is disturbed all the same.
+    pub const HANDOVER_TRIES: u32 = 3;
+    /// Sets of old data kept per slot once its replacement serves, and the most there may ever be.
+    pub const ASIDES: (u32, u32) = (2, 4);
+}
+
+/// What to do next, with every guard on.
+pub fn plan(spec: &Spec, observed: &Observed, memory: &Memory, now: Time) -> (Plan, Memory) {
+    plan_with(spec, observed, memory, now, Guards::all())
+}
+
+/// What to do next. Only the simulator passes anything but `Guards::all()`.
+pub fn plan_with(
+    spec: &Spec,
+    observed: &Observed,
+    memory: &Memory,
+    now: Time,
+    guards: Guards,
+) -> (Plan, Memory) {
+    let mut pass = Pass::new(spec, observed, memory, now, guards);
+    if spec.paused {
+        pass.wait(
+            WaitReason::Paused,
+            None,
+            "spec.paused is set: nothing is started, stopped or changed",
+        );
+        return pass.finish();
+    }
+    if pass.outdated() {
+        pass.wait(
+            WaitReason::OldView,
+            None,
+            "the last look is too old to act on; looking again",
+        );
+        return pass.finish();
+    }
+    if pass.memory.bootstrap.is_none() {
+        pass.bootstrap();
+        return pass.finish();
+    }
+    pass.learn();
+    pass.keep_running();
+    if pass.quorum().is_none() {
+        pass.without_quorum();
+        return pass.finish();
+    }
+    // From here on a quorum has answered in this very pass. At most one of these does something.
+    let decided = pass.unknown_members() | pass.tend_learner();
+    let decided = decided || pass.repair();
+    let decided = decided || pass.roll();
+    let _ = decided || pass.shrink() || pass.grow();
+    pass.retire();
+    pass.finish()
+}

@@ -1,0 +1,120 @@
+//! The first start of a cluster, decided once and latched: who is in it, under which token.
+//!
+//! Never: a second time. A volume that was started belongs to that bootstrap for ever; if too few of its volumes are
+//! left to make a quorum, a person decides, not the planner.
+
+use super::pass::Pass;
+use super::{BlockReason, StartHow, WaitReason};
+use crate::memory::{Bootstrap, Mark};
+use crate::model::{MemberName, Ordinal, PeerUrl, Process, Version, VersionPath, Volume, quorum};
+
+impl Pass<'_> {
+    /// Begins: latches the first members and starts them all at once.
+    pub fn bootstrap(&mut self) {
+        let ordinals: Vec<Ordinal> = (0..self.spec.replicas).map(Ordinal).collect();
+        let version = self.spec.version;
+        if self.guards.version(version, version) == VersionPath::Unknown || version.corrupts() {
+            let detail = format!("etcd {version} is not one that quorate starts a cluster with");
+            return self.block(BlockReason::VersionPath, None, detail);
+        }
+        let mut members = std::collections::BTreeMap::new();
+        for &ordinal in &ordinals {
+            match self.ready_to_begin(ordinal) {
+                Ok(url) => members.insert(ordinal, url),
+                Err(()) => return,
+            };
+        }
+        let token = self.observed.fresh_token.clone();
+        self.memory.bootstrap = Some(Bootstrap { token, members });
+        for ordinal in ordinals {
+            self.slot_mut(ordinal).mark = Mark::Never;
+            self.start(ordinal, self.as_first_member());
+        }
+    }
+
+    /// A slot takes part only if nothing is there. Otherwise says what is in the way.
+    fn ready_to_begin(&mut self, ordinal: Ordinal) -> Result<PeerUrl, ()> {
+        let name = self.spec.member_name(ordinal);
+        let Some(view) = self.view(ordinal) else {
+            self.wait(
+                WaitReason::Forming,
+                Some(ordinal),
+                format!("{name} has not been looked at yet"),
+            );
+            return Err(());
+        };
+        if let Some(why) = &view.cannot_start {
+            self.block(
+                BlockReason::CannotStart,
+                Some(ordinal),
+                format!("{name} cannot be started: {why}"),
+            );
+            return Err(());
+        }
+        if view.volume == Volume::Unknown {
+            self.wait(
+                WaitReason::Forming,
+                Some(ordinal),
+                format!("the volume of {name} cannot be looked at yet"),
+            );
+            return Err(());
+        }
+        let idle = matches!(view.process, Process::Stopped { .. });
+        if view.volume != Volume::Empty || !view.leftovers.is_empty() || !idle {
+            let detail = format!(
+                "the place of {name} holds data of a cluster that is not on record; it was left as it is"
+            );
+            self.block(BlockReason::ForeignData, Some(ordinal), detail);
+            return Err(());
+        }
+        Ok(view.peer_url.clone())
+    }
+
+    fn as_first_member(&self) -> StartHow {
+        let Some(bootstrap) = &self.memory.bootstrap else {
+            return StartHow::Resume;
+        };
+        let initial = bootstrap
+            .members
+            .iter()
+            .map(|(o, url)| (self.spec.member_name(*o), url.clone()));
+        StartHow::New {
+            token: bootstrap.token.clone(),
+            initial: initial.collect::<Vec<(MemberName, PeerUrl)>>(),
+        }
+    }
+
+    /// Goes on while the cluster has never answered: first members that provably never ran may still start.
+    pub fn form(&mut self) {
+        let Some(bootstrap) = self.memory.bootstrap.clone() else {
+            return;
+        };
+        let mut sound = 0;
+        for &ordinal in bootstrap.members.keys() {
+            let fresh = self.fresh(ordinal);
+            let Some(view) = self.view(ordinal) else { continue };
+            let data = matches!(view.volume, Volume::Data { .. } | Volume::Unknown);
+            if fresh && self.stopped(ordinal) {
+                self.start(ordinal, self.as_first_member());
+            }
+            if fresh || data {
+                sound += 1;
+            }
+        }
+        let (all, needed) = (bootstrap.members.len(), quorum(bootstrap.members.len()));
+        if sound < needed {
+            let detail = format!(
+                "the cluster was started but never seen to serve, and only {sound} of its {all} volumes are left; \
+                 {needed} are needed. It may have served: nothing is started anew over it"
+            );
+            self.block(BlockReason::QuorumLost, None, detail);
+        } else {
+            let wanted: Version = self.spec.version;
+            self.wait(
+                WaitReason::Forming,
+                None,
+                format!("{all} members of etcd {wanted} are finding each other"),
+            );
+        }
+    }
+}

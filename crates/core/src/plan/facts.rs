@@ -1,0 +1,159 @@
+//! What one look teaches the memory: ids, marks, versions, which intents came true, who is well again.
+
+use super::pass::Pass;
+use super::{BlockReason, pace};
+use crate::memory::{ChangeKind, LearnerWatch, Mark};
+use crate::model::{Ordinal, Process, StepKind, StepResult, Volume};
+
+impl Pass<'_> {
+    /// Takes in everything the observation shows. Nothing is decided here.
+    pub fn learn(&mut self) {
+        self.learn_cluster();
+        self.learn_slots();
+        self.learn_members();
+        self.settle_change();
+        self.settle_disturbance();
+        self.watch_learner();
+    }
+
+    /// The first answer of a quorum latches the cluster's id; any other id afterwards is somebody else's cluster.
+    fn learn_cluster(&mut self) {
+        let Some(quorum) = self.observed.quorum.as_ref() else {
+            return;
+        };
+        match self.memory.cluster {
+            None => self.memory.cluster = Some(quorum.cluster),
+            Some(ours) if ours != quorum.cluster => {
+                self.foreign_quorum = true;
+                let detail = format!(
+                    "cluster {} answers at our addresses; ours is {ours}",
+                    quorum.cluster
+                );
+                self.block(BlockReason::ForeignData, None, detail);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn learn_slots(&mut self) {
+        let now = self.now;
+        for ordinal in self.ordinals() {
+            let Some(view) = self.view(ordinal) else { continue };
+            let slot = self.slot_mut(ordinal);
+            if matches!(view.volume, Volume::Data { .. }) {
+                slot.mark = Mark::Started;
+            }
+            let status = view.status.as_ref();
+            if let Some(status) = status {
+                slot.served = slot.served.max(Some(status.version));
+                slot.version = slot.version.max(slot.served);
+            }
+            if status.is_some_and(|s| s.healthy) {
+                let since = *slot.healthy_since.get_or_insert(now);
+                if now - since >= pace::STABLE {
+                    slot.starts = 0;
+                    slot.replacements = 0;
+                }
+            } else {
+                slot.healthy_since = None;
+            }
+        }
+    }
+
+    /// Ties members to slots, and lets go of the volume of every member that a quorum says is gone.
+    fn learn_members(&mut self) {
+        let Some(quorum) = self.quorum() else { return };
+        for ordinal in self.ordinals() {
+            let Some(id) = self.memory.slot(ordinal).member else {
+                continue;
+            };
+            if !quorum.members.iter().any(|m| m.id == id) {
+                self.move_on(ordinal);
+            }
+        }
+        for member in &quorum.members {
+            if let Some(ordinal) = self.ordinal_of(member) {
+                self.slot_mut(ordinal).member = Some(member.id);
+            }
+        }
+    }
+
+    /// A change that shows in the list is done; one that was refused, or has not shown for long, is void.
+    fn settle_change(&mut self) {
+        let (Some(change), Some(quorum)) = (self.memory.change.clone(), self.quorum()) else {
+            return;
+        };
+        let find = |id| quorum.members.iter().find(|m| m.id == id);
+        let (kind, done) = match &change.kind {
+            ChangeKind::AddLearner(url) => (
+                StepKind::AddLearner,
+                quorum.members.iter().any(|m| m.peer_urls.contains(url)),
+            ),
+            ChangeKind::Promote(id) => (StepKind::Promote, find(*id).is_none_or(|m| !m.learner)),
+            ChangeKind::Remove(id) => (StepKind::Remove, find(*id).is_none()),
+        };
+        let refused = self.observed.last.as_ref().is_some_and(|last| {
+            last.step == kind && last.at >= change.since && matches!(last.result, StepResult::Refused(_))
+        });
+        if done || refused || self.elapsed(change.since) > pace::CHANGE_DEADLINE {
+            self.memory.change = None;
+        }
+        if refused && !done {
+            self.memory.change_not_before = self.now + pace::CHANGE_RETRY;
+        }
+    }
+
+    /// A disturbed member is left alone until it runs as wanted and is healthy, or is no member any more.
+    fn settle_disturbance(&mut self) {
+        if let Some(handover) = &self.memory.handover
+            && self.leader().is_some_and(|l| l != handover.from)
+        {
+            self.memory.handover = None;
+        }
+        let Some(ordinal) = self.memory.disturbance.as_ref().map(|d| d.ordinal) else {
+            return;
+        };
+        let member = self.memory.slot(ordinal).member;
+        if member.is_none() || self.well_as_wanted(ordinal) {
+            self.memory.disturbance = None;
+        }
+    }
+
+    fn well_as_wanted(&self, ordinal: Ordinal) -> bool {
+        let Some(view) = self.view(ordinal) else {
+            return false;
+        };
+        let Process::Running { version, config, .. } = &view.process else {
+            return false;
+        };
+        let healthy = view.status.as_ref().is_some_and(|s| s.healthy);
+        healthy && *version == self.start_version(ordinal) && *config == self.spec.config
+    }
+
+    fn watch_learner(&mut self) {
+        let Some(quorum) = self.quorum() else { return };
+        let Some(learner) = quorum.members.iter().find(|m| m.learner) else {
+            self.memory.learner = None;
+            return;
+        };
+        let status = self
+            .ordinal_of(learner)
+            .and_then(|o| self.view(o))
+            .and_then(|v| v.status.as_ref());
+        let applied = status.filter(|s| s.member == learner.id).map_or(0, |s| s.applied);
+        let now = self.now;
+        let watch = match self.memory.learner.take() {
+            Some(watch)
+                if watch.member == learner.id && watch.applied >= applied && watch.progressed <= now =>
+            {
+                watch
+            }
+            _ => LearnerWatch {
+                member: learner.id,
+                applied,
+                progressed: now,
+            },
+        };
+        self.memory.learner = Some(watch);
+    }
+}

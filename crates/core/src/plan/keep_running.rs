@@ -1,0 +1,101 @@
+//! Whatever has data and should run, runs: crashed members are started again from their own data, after a pause that
+//! grows. This needs no quorum and asks nobody; it is how a cluster comes back after a power cut.
+
+use super::pass::Pass;
+use super::{BlockReason, StartHow, WaitReason};
+use crate::model::{Ordinal, Process, Volume, quorum};
+
+impl Pass<'_> {
+    /// Starts what is down, and says what is not well yet.
+    pub fn keep_running(&mut self) {
+        for ordinal in self.ordinals() {
+            let Some(view) = self.view(ordinal) else { continue };
+            let slot = self.memory.slot(ordinal);
+            let name = self.spec.member_name(ordinal);
+            match (&view.process, &view.volume) {
+                (Process::Stopped { .. }, Volume::Data { member, cluster }) => {
+                    let foreign = self.memory.cluster.is_some_and(|ours| ours != *cluster)
+                        || slot.member.is_some_and(|ours| ours != *member);
+                    if foreign {
+                        let detail = format!(
+                            "the data of {name} is of member {member} of cluster {cluster}, which it is not; \
+                             it is neither started nor moved"
+                        );
+                        self.block(BlockReason::ForeignData, Some(ordinal), detail);
+                    } else if self.belongs(ordinal) {
+                        self.start(ordinal, StartHow::Resume);
+                    }
+                }
+                (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {
+                    let detail = match &view.status {
+                        Some(_) => format!("{name} answers, but cannot reach a quorum yet"),
+                        None => format!("{name} runs and does not answer yet"),
+                    };
+                    self.wait(WaitReason::MemberStarting, Some(ordinal), detail);
+                }
+                (Process::Stopping, _) => {
+                    self.wait(
+                        WaitReason::MemberStopping,
+                        Some(ordinal),
+                        format!("{name} is stopping"),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A slot is to run if it is a member, or may be one as far as anyone can tell.
+    fn belongs(&self, ordinal: Ordinal) -> bool {
+        let first = self
+            .memory
+            .bootstrap
+            .as_ref()
+            .is_some_and(|b| b.members.contains_key(&ordinal));
+        let forming = self.memory.cluster.is_none() && first;
+        forming || self.memory.slot(ordinal).member.is_some()
+    }
+
+    /// No quorum answered. Nothing but restarts may be done; what is known of the volumes says whether to hope.
+    pub fn without_quorum(&mut self) {
+        if self.memory.cluster.is_none() {
+            return self.form();
+        }
+        if self.foreign_quorum {
+            return;
+        }
+        let members: Vec<Ordinal> = self.ordinals().into_iter().filter(|o| self.belongs(*o)).collect();
+        let sound = members.iter().filter(|o| self.may_come_back(**o)).count();
+        let needed = quorum(members.len());
+        if sound < needed {
+            let detail = format!(
+                "only {sound} of {} members still have their data, {needed} are needed; the cluster cannot come back \
+                 by itself, and nothing is started anew over it",
+                members.len()
+            );
+            return self.block(BlockReason::QuorumLost, None, detail);
+        }
+        let down: Vec<String> = members
+            .iter()
+            .filter(|o| {
+                !self
+                    .view(**o)
+                    .and_then(|v| v.status.as_ref())
+                    .is_some_and(|s| s.healthy)
+            })
+            .map(|o| self.spec.member_name(*o).to_string())
+            .collect();
+        let detail = format!("no quorum answers; not well: {}", down.join(", "));
+        self.wait(WaitReason::NoQuorum, None, detail);
+    }
+
+    fn may_come_back(&self, ordinal: Ordinal) -> bool {
+        let Some(view) = self.view(ordinal) else {
+            return true;
+        };
+        match view.volume {
+            Volume::Data { .. } | Volume::Unknown => true,
+            Volume::Empty | Volume::Damaged { .. } => matches!(view.process, Process::Running { .. }),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A learner in the list: started, waited for, promoted; or withdrawn when it is not wanted, cannot start, or has
+//! lost its data. While there is one, nothing else changes the list.
+
+use super::pass::{Known, Pass};
+use super::{StartHow, WaitReason, pace};
+use crate::model::{MemberName, Ordinal, PeerUrl, Volume};
+
+impl Pass<'_> {
+    /// True while there is a learner, whatever was done about it.
+    pub fn tend_learner(&mut self) -> bool {
+        let Some(learner) = self.known().into_iter().find(|k| k.listed.learner) else {
+            return false;
+        };
+        let Some(ordinal) = learner.ordinal else {
+            return true;
+        };
+        if let Some(why) = self.withdrawn(ordinal, &learner) {
+            self.wait(
+                WaitReason::LearnerCatchingUp,
+                Some(ordinal),
+                format!("the learner is withdrawn: {why}"),
+            );
+            self.remove(learner.listed.id);
+        } else if self.fresh(ordinal) && self.stopped(ordinal) {
+            let initial = self.initial_list();
+            self.start(ordinal, StartHow::Join { initial });
+        } else {
+            self.promote_when_ready(ordinal, &learner);
+        }
+        true
+    }
+
+    fn withdrawn(&self, ordinal: Ordinal, learner: &Known) -> Option<&'static str> {
+        if !self.spec.wants(ordinal) {
+            return Some("it is no longer wanted");
+        }
+        let watch = self
+            .memory
+            .learner
+            .as_ref()
+            .filter(|w| w.member == learner.listed.id);
+        if watch.is_some_and(|w| self.elapsed(w.progressed) > pace::LEARNER_PATIENCE) {
+            return Some("it has not got on for a long time");
+        }
+        let view = self.view(ordinal)?;
+        match view.volume {
+            Volume::Empty if !self.fresh(ordinal) && self.stopped(ordinal) => Some("its data is gone"),
+            Volume::Damaged { .. } if self.stopped(ordinal) => Some("its data is damaged"),
+            _ if self.stopped(ordinal)
+                && !self.starting(ordinal)
+                && self.memory.slot(ordinal).starts >= pace::CRASH_LIMIT =>
+            {
+                Some("it ends again and again")
+            }
+            _ => None,
+        }
+    }
+
+    /// The whole list under the names that the members have or will have.
+    pub fn initial_list(&self) -> Vec<(MemberName, PeerUrl)> {
+        let rows = self.known().into_iter().flat_map(|k| {
+            let name = match k.ordinal {
+                Some(ordinal) => self.spec.member_name(ordinal),
+                None => MemberName(k.listed.name.clone()),
+            };
+            k.listed.peer_urls.into_iter().map(move |url| (name.clone(), url))
+        });
+        rows.collect()
+    }
+
+    fn promote_when_ready(&mut self, ordinal: Ordinal, learner: &Known) {
+        let name = self.spec.member_name(ordinal);
+        let applied = |o: Ordinal| self.view(o).and_then(|v| v.status.as_ref()).map(|s| s.applied);
+        let leader = self
+            .leader()
+            .and_then(|id| self.voters().into_iter().find(|k| k.listed.id == id));
+        let ahead = leader.and_then(|k| k.ordinal).and_then(applied).unwrap_or(0);
+        let behind = applied(ordinal).unwrap_or(0);
+        // etcd itself refuses below nine tenths; asking sooner only makes noise.
+        if learner.healthy && behind >= ahead - ahead / 10 {
+            self.promote(ordinal, learner.listed.id);
+        } else {
+            let detail = format!("{name} is at log index {behind} of {ahead}");
+            self.wait(WaitReason::LearnerCatchingUp, Some(ordinal), detail);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The one door through which the member list is changed: an intent first, one at a time, on a view of this pass.
+
+use super::pass::Pass;
+use super::{Basis, BlockReason, Step, WaitReason, pace};
+use crate::memory::{Change, ChangeKind, Handover};
+use crate::model::{MemberId, Ordinal, PeerUrl};
+
+impl Pass<'_> {
+    fn change(&mut self, kind: ChangeKind, step: Step) {
+        if self.memory.change.is_some() {
+            let detail = format!("a membership change is on its way; then: {step}");
+            return self.wait(WaitReason::ChangeInFlight, None, detail);
+        }
+        let not_before = self.memory.change_not_before;
+        if self.now < not_before && not_before - self.now <= pace::CHANGE_RETRY {
+            let detail = format!("etcd refused it a moment ago and is asked again soon: {step}");
+            return self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
+        }
+        self.memory.change = Some(Change {
+            kind,
+            since: self.now,
+        });
+        self.step(step);
+    }
+
+    fn basis(&self) -> Basis {
+        Basis::of(self.quorum().map_or(&[], |q| &q.members))
+    }
+
+    pub fn add_learner(&mut self, ordinal: Ordinal, peer_url: PeerUrl) {
+        let step = Step::AddLearner {
+            ordinal,
+            peer_url: peer_url.clone(),
+            basis: self.basis(),
+        };
+        self.change(ChangeKind::AddLearner(peer_url), step);
+    }
+
+    pub fn promote(&mut self, ordinal: Ordinal, member: MemberId) {
+        let step = Step::Promote {
+            ordinal,
+            member,
+            basis: self.basis(),
+        };
+        self.change(ChangeKind::Promote(member), step);
+    }
+
+    pub fn remove(&mut self, member: MemberId) {
+        let step = Step::Remove {
+            member,
+            basis: self.basis(),
+        };
+        self.change(ChangeKind::Remove(member), step);
+    }
+
+    /// Leadership leaves `member` before it is disturbed: to a voter that already runs as wanted, if there is one.
+    /// True when `member` may be disturbed now. Best effort, a few times: a stopping etcd hands over by itself too.
+    pub fn lead_elsewhere(&mut self, member: MemberId) -> bool {
+        if self.leader() != Some(member) {
+            return true;
+        }
+        let mut heirs: Vec<_> = self
+            .voters()
+            .into_iter()
+            .filter(|k| k.healthy && k.listed.id != member)
+            .collect();
+        heirs.sort_by_key(|k| (k.ordinal.is_none_or(|o| !self.runs_as_wanted(o)), k.ordinal));
+        let Some(heir) = heirs.first().map(|k| k.listed.id) else {
+            return true;
+        };
+        let tries = self
+            .memory
+            .handover
+            .as_ref()
+            .filter(|h| h.from == member)
+            .map_or(0, |h| h.tries);
+        if tries >= pace::HANDOVER_TRIES {
+            return true;
+        }
+        self.memory.handover = Some(Handover {
+            from: member,
+            tries: tries + 1,
+        });
+        self.wait(
+            WaitReason::LeaderMoving,
+            None,
+            format!("leadership moves off {member} before it is disturbed"),
+        );
+        self.step(Step::MoveLeader {
+            from: member,
+            to: heir,
+        });
+        false
+    }
+
+    /// Members that nobody here started are not touched, and nothing is built on them.
+    pub fn unknown_members(&mut self) -> bool {
+        let unknown: Vec<String> = self
+            .known()
+            .into_iter()
+            .filter(|k| k.ordinal.is_none())
+            .map(|k| {
+                format!(
+                    "{} ({})",
+                    k.listed.id,
+                    k.listed
+                        .peer_urls
+                        .iter()
+                        .map(|u| u.as_str())
+                        .collect::<Vec<_>>()
+                        .join(",")
+                )
+            })
+            .collect();
+        if unknown.is_empty() {
+            return false;
+        }
+        let detail = format!(
+            "the member list has members that quorate did not add: {}",
+            unknown.join("; ")
+        );
+        self.block(BlockReason::UnknownMember, None, detail);
+        true
+    }
+}

@@ -1,0 +1,349 @@
+//! One pass of the planner: its inputs, the plan and memory it builds, and the questions every part asks.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Block, BlockReason, Plan, Step, Wait, WaitReason, pace};
+use crate::guard::{Counted, Guards};
+use crate::memory::{Mark, Memory, Slot};
+use crate::model::{
+    FirstStart, Listed, MemberId, Observed, Ordinal, Process, QuorumView, SlotView, Spec, Time, Version,
+    Volume,
+};
+
+/// The state of one pass.
+pub(super) struct Pass<'a> {
+    pub spec: &'a Spec,
+    pub observed: &'a Observed,
+    pub now: Time,
+    pub guards: Guards,
+    pub memory: Memory,
+    before: Memory,
+    plan: Plan,
+    /// Slots whose volume was given up in this pass: what was seen of them is of a volume that is no longer theirs.
+    moved_on: BTreeSet<Ordinal>,
+    /// A quorum answered, but not of our cluster.
+    pub foreign_quorum: bool,
+}
+
+/// A listed member and what is known of it.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub listed: Listed,
+    pub ordinal: Option<Ordinal>,
+    pub healthy: bool,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(spec: &'a Spec, observed: &'a Observed, memory: &Memory, now: Time, guards: Guards) -> Self {
+        Self {
+            spec,
+            observed,
+            now,
+            guards,
+            memory: memory.clone(),
+            before: memory.clone(),
+            plan: Plan::default(),
+            moved_on: BTreeSet::new(),
+            foreign_quorum: false,
+        }
+    }
+
+    pub fn finish(mut self) -> (Plan, Memory) {
+        let busy = !self.plan.steps.is_empty();
+        let waiting = !self.plan.waits.is_empty();
+        self.plan.next_look = match (busy, waiting) {
+            (true, _) => Duration::from_millis(50),
+            (false, true) => Duration::from_millis(200),
+            (false, false) => Duration::from_secs(2),
+        };
+        if self.memory != self.before {
+            self.memory.looked = self.observed.at;
+        }
+        (self.plan, self.memory)
+    }
+
+    /// Is this look too old to act on, or older than what is remembered? (A clock that was set back makes neither.)
+    pub fn outdated(&self) -> bool {
+        let behind_memory = self.observed.at < self.memory.looked && self.memory.looked <= self.now;
+        let relevant = self.guards.on(crate::guard::Guard::FreshView);
+        (relevant && behind_memory) || !self.guards.view(self.observed, self.now)
+    }
+
+    /// How long ago `since` was. A time in the future is of a clock that was set back: then everything is due.
+    pub fn elapsed(&self, since: Time) -> Duration {
+        if since > self.now {
+            Duration::MAX
+        } else {
+            self.now - since
+        }
+    }
+
+    pub fn step(&mut self, step: Step) {
+        self.plan.steps.push(step);
+    }
+
+    pub fn wait(&mut self, reason: WaitReason, member: Option<Ordinal>, detail: impl Into<String>) {
+        self.plan.waits.push(Wait {
+            reason,
+            member,
+            detail: detail.into(),
+            until: None,
+        });
+    }
+
+    pub fn wait_until(
+        &mut self,
+        reason: WaitReason,
+        member: Option<Ordinal>,
+        detail: impl Into<String>,
+        until: Time,
+    ) {
+        self.plan.waits.push(Wait {
+            reason,
+            member,
+            detail: detail.into(),
+            until: Some(until),
+        });
+    }
+
+    pub fn block(&mut self, reason: BlockReason, member: Option<Ordinal>, detail: impl Into<String>) {
+        self.plan.blocks.push(Block {
+            reason,
+            member,
+            detail: detail.into(),
+        });
+    }
+
+    /// The member list of this pass, if it is our cluster's.
+    pub fn quorum(&self) -> Option<&'a QuorumView> {
+        if self.foreign_quorum {
+            None
+        } else {
+            self.observed.quorum.as_ref()
+        }
+    }
+
+    /// What was seen of a slot's present volume and process; nothing if the slot has moved on in this pass.
+    pub fn view(&self, ordinal: Ordinal) -> Option<&'a SlotView> {
+        if self.moved_on.contains(&ordinal) {
+            None
+        } else {
+            self.observed.slots.get(&ordinal)
+        }
+    }
+
+    pub fn slot_mut(&mut self, ordinal: Ordinal) -> &mut Slot {
+        self.memory.slots.entry(ordinal).or_default()
+    }
+
+    /// Every slot the memory knows.
+    pub fn ordinals(&self) -> Vec<Ordinal> {
+        self.memory.slots.keys().copied().collect()
+    }
+
+    /// Which slot a listed member lives in: by id, else by peer URL.
+    pub fn ordinal_of(&self, member: &Listed) -> Option<Ordinal> {
+        let by_id = self
+            .memory
+            .slots
+            .iter()
+            .find(|(_, s)| s.member == Some(member.id))
+            .map(|(o, _)| *o);
+        by_id.or_else(|| {
+            let by_url = |v: &SlotView| member.peer_urls.contains(&v.peer_url);
+            self.observed
+                .slots
+                .iter()
+                .find(|(_, v)| by_url(v))
+                .map(|(o, _)| *o)
+        })
+    }
+
+    /// Every listed member with its slot and health.
+    pub fn known(&self) -> Vec<Known> {
+        let Some(quorum) = self.quorum() else {
+            return Vec::new();
+        };
+        quorum.members.iter().map(|m| self.know(m)).collect()
+    }
+
+    fn know(&self, member: &Listed) -> Known {
+        let ordinal = self.ordinal_of(member);
+        let status = ordinal
+            .and_then(|o| self.observed.slots.get(&o))
+            .and_then(|v| v.status.as_ref());
+        let healthy = status.is_some_and(|s| s.member == member.id && s.healthy);
+        Known {
+            listed: member.clone(),
+            ordinal,
+            healthy,
+        }
+    }
+
+    pub fn voters(&self) -> Vec<Known> {
+        self.known().into_iter().filter(|k| !k.listed.learner).collect()
+    }
+
+    /// The voters without `member`.
+    pub fn others(&self, member: MemberId) -> Counted {
+        let others: Vec<_> = self
+            .voters()
+            .into_iter()
+            .filter(|k| k.listed.id != member)
+            .collect();
+        Counted {
+            voters: others.len(),
+            healthy: others.iter().filter(|k| k.healthy).count(),
+        }
+    }
+
+    pub fn leader(&self) -> Option<MemberId> {
+        self.quorum().and_then(|q| q.leader)
+    }
+
+    /// May the present volume of a slot see a first start? Only if it is empty and provably never ran.
+    pub fn fresh(&self, ordinal: Ordinal) -> bool {
+        let Some(view) = self.view(ordinal) else {
+            return false;
+        };
+        if view.volume != Volume::Empty {
+            return false;
+        }
+        if !self.guards.on(crate::guard::Guard::FreshVolume) {
+            return true;
+        }
+        match self.memory.slot(ordinal).mark {
+            Mark::Never => true,
+            Mark::Intended => matches!(view.first_start, FirstStart::NotRun | FirstStart::RanWithoutData),
+            Mark::Started => false,
+        }
+    }
+
+    pub fn stopped(&self, ordinal: Ordinal) -> bool {
+        self.view(ordinal)
+            .is_some_and(|v| matches!(v.process, Process::Stopped { .. }))
+    }
+
+    /// Does this plan start it?
+    pub fn starting(&self, ordinal: Ordinal) -> bool {
+        self.plan
+            .steps
+            .iter()
+            .any(|s| matches!(s, Step::Start { ordinal: o, .. } if *o == ordinal))
+    }
+
+    /// The version to start a slot with: the wanted one if its turn has come and the path allows it, else what it ran.
+    pub fn start_version(&self, ordinal: Ordinal) -> Version {
+        let slot = self.memory.slot(ordinal);
+        let in_turn = self
+            .memory
+            .disturbance
+            .as_ref()
+            .is_some_and(|d| d.ordinal == ordinal);
+        match (slot.floor(), slot.version) {
+            (Some(floor), _) if in_turn && self.path_is_open(floor) => self.spec.version,
+            (_, Some(version)) => version,
+            _ => self.join_version(),
+        }
+    }
+
+    fn path_is_open(&self, from: Version) -> bool {
+        self.guards.version(from, self.spec.version) == crate::model::VersionPath::Allowed
+    }
+
+    /// The version for a volume that never ran: the wanted one if the cluster may go there, else its newest.
+    pub fn join_version(&self) -> Version {
+        let floors: Vec<Version> = self.memory.slots.values().filter_map(|s| s.floor()).collect();
+        if floors.iter().all(|f| self.path_is_open(*f)) {
+            return self.spec.version;
+        }
+        self.memory
+            .slots
+            .values()
+            .filter_map(|s| s.version)
+            .max()
+            .unwrap_or(self.spec.version)
+    }
+
+    /// Plans a start, unless it is too soon after the last one or the ground cannot.
+    pub fn start(&mut self, ordinal: Ordinal, how: super::StartHow) {
+        let Some(view) = self.view(ordinal) else { return };
+        if let Some(why) = &view.cannot_start {
+            let name = self.spec.member_name(ordinal);
+            self.block(
+                BlockReason::CannotStart,
+                Some(ordinal),
+                format!("{name} cannot be started: {why}"),
+            );
+            return;
+        }
+        let slot = self.memory.slot(ordinal);
+        let (asked, how_it_ended) = match &view.process {
+            Process::Stopped { last: Some(exit) } => (exit.asked, exit.how.clone()),
+            _ => (false, String::new()),
+        };
+        let due = slot.last_start + backoff(slot.starts);
+        if !asked && self.elapsed(slot.last_start) < backoff(slot.starts) {
+            let name = self.spec.member_name(ordinal);
+            let detail = format!(
+                "{name} ended {} times without getting healthy ({how_it_ended})",
+                slot.starts
+            );
+            self.wait_until(WaitReason::BackingOff, Some(ordinal), detail, due);
+            return;
+        }
+        let version = self.start_version(ordinal);
+        let now = self.now;
+        let slot = self.slot_mut(ordinal);
+        if slot.mark == Mark::Never {
+            slot.mark = Mark::Intended;
+        }
+        slot.version = Some(slot.version.map_or(version, |v| v.max(version)));
+        slot.starts = slot.starts.saturating_add(1);
+        slot.last_start = now;
+        slot.healthy_since = None;
+        let generation = slot.generation;
+        self.step(Step::Start {
+            ordinal,
+            generation,
+            how,
+            version,
+        });
+    }
+
+    /// Gives a slot's volume up: the next one is fresh, and nothing that was seen or marked of this one counts for it.
+    pub fn move_on(&mut self, ordinal: Ordinal) {
+        let old = self.memory.slot(ordinal);
+        let next = Slot {
+            generation: old.generation.next(),
+            replacements: old.replacements,
+            ..Slot::default()
+        };
+        self.memory.slots.insert(ordinal, next);
+        self.moved_on.insert(ordinal);
+    }
+}
+
+/// The pause before start number `starts + 1`: none after a healthy life, then doubling up to a limit.
+pub(super) fn backoff(starts: u32) -> Duration {
+    let (first, longest) = pace::BACKOFF;
+    if starts == 0 {
+        return Duration::ZERO;
+    }
+    first
+        .saturating_mul(1u32.checked_shl(starts - 1).unwrap_or(u32::MAX))
+        .min(longest)
+}
+
+impl Slot {
+    /// The version its data must be taken to be of. A minor counts once it was started, for it may have written; a
+    /// patch only once it served, so that a patch that never comes up can be taken back.
+    pub fn floor(&self) -> Option<Version> {
+        match (self.version, self.served) {
+            (None, served) => served,
+            (Some(started), Some(served)) if served.minor >= started.minor => Some(served),
+            (Some(started), _) => Some(Version { patch: 0, ..started }),
+        }
+    }
+}

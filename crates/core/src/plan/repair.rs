@@ -1,0 +1,88 @@
+//! A voter whose data is gone is removed, so that it can come back as a learner under a new id. Dead voters first,
+//! their replacements after: etcd refuses an add while a voter is down.
+
+use super::pass::{Known, Pass};
+use super::{BlockReason, StartHow, WaitReason, pace};
+use crate::guard::Guard;
+use crate::memory::Mark;
+use crate::model::{Ordinal, Process, Volume, quorum};
+
+impl Pass<'_> {
+    /// True while there is something to repair.
+    pub fn repair(&mut self) -> bool {
+        let voters = self.voters();
+        let mut lost: Vec<(Known, Ordinal, String)> = Vec::new();
+        for voter in &voters {
+            let Some(ordinal) = voter.ordinal else { continue };
+            if let Some(why) = self.lost(ordinal) {
+                lost.push((voter.clone(), ordinal, why));
+            }
+        }
+        // One that is down already costs nothing to remove; one that still runs from deleted files comes after.
+        lost.sort_by_key(|(voter, ordinal, _)| (voter.healthy, std::cmp::Reverse(*ordinal)));
+        let Some((victim, ordinal, why)) = lost.into_iter().next() else {
+            return false;
+        };
+        self.replace(&victim, ordinal, &why);
+        true
+    }
+
+    /// Why a member's data cannot be counted on, if so.
+    fn lost(&self, ordinal: Ordinal) -> Option<String> {
+        let view = self.view(ordinal)?;
+        let slot = self.memory.slot(ordinal);
+        if self.starting(ordinal) {
+            return None;
+        }
+        match (&view.volume, &view.process) {
+            // A member that has just been started for the first time has no data yet; only one that had some lost it.
+            (Volume::Empty, Process::Running { .. }) if slot.mark == Mark::Started => Some(
+                "its data directory was deleted while it runs; it serves from files that are gone".into(),
+            ),
+            (Volume::Empty, Process::Stopped { .. }) => Some("its data directory is gone".into()),
+            (Volume::Damaged { why }, Process::Stopped { .. }) => Some(format!("its data is damaged: {why}")),
+            (Volume::Data { .. }, Process::Stopped { last: Some(exit) })
+                if slot.starts >= pace::CRASH_LIMIT
+                    && slot.replacements < pace::REPLACEMENTS_MAX
+                    && !exit.asked =>
+            {
+                Some(format!(
+                    "it ended {} times without getting healthy ({})",
+                    slot.starts, exit.how
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    fn replace(&mut self, victim: &Known, ordinal: Ordinal, why: &str) {
+        let name = self.spec.member_name(ordinal);
+        if !self.guards.on(Guard::NewIdForWiped) && self.stopped(ordinal) {
+            let initial = self.initial_list();
+            return self.start(ordinal, StartHow::Join { initial });
+        }
+        let others = self.others(victim.listed.id);
+        if !self.guards.removal(others) {
+            if others.voters == 0 {
+                let detail = format!(
+                    "{name} is the only member, and {why}. If it still runs, do not stop it: take a snapshot now"
+                );
+                return self.block(BlockReason::QuorumLost, Some(ordinal), detail);
+            }
+            let detail = format!(
+                "{name} must be replaced ({why}), but only {} of the other {} voters are healthy; {} must be",
+                others.healthy,
+                others.voters,
+                quorum(others.voters)
+            );
+            return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+        }
+        if self.lead_elsewhere(victim.listed.id) {
+            if matches!(self.view(ordinal).map(|v| &v.volume), Some(Volume::Data { .. })) {
+                let slot = self.slot_mut(ordinal);
+                slot.replacements = slot.replacements.saturating_add(1);
+            }
+            self.remove(victim.listed.id);
+        }
+    }
+}

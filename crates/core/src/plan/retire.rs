@@ -1,0 +1,88 @@
+//! What is left of members that are gone: processes stopped, volumes set aside, and asides thinned out once what
+//! replaced them serves.
+
+use super::pass::Pass;
+use super::{BlockReason, Step, pace};
+use crate::memory::Mark;
+use crate::model::{Ordinal, Process, Volume};
+
+impl Pass<'_> {
+    /// Runs in every pass with a quorum; touches only slots that a quorum says are no members.
+    pub fn retire(&mut self) {
+        for ordinal in self.memory.slots.keys().copied().collect::<Vec<_>>() {
+            self.give_up_unwanted(ordinal);
+            self.stop_former(ordinal);
+            self.set_aside(ordinal);
+            self.thin_out(ordinal);
+        }
+    }
+
+    fn is_member(&self, ordinal: Ordinal) -> bool {
+        self.known().iter().any(|k| k.ordinal == Some(ordinal))
+    }
+
+    /// Data in the place of a slot that is neither a member nor wanted.
+    fn give_up_unwanted(&mut self, ordinal: Ordinal) {
+        if self.spec.wants(ordinal) || self.is_member(ordinal) || self.memory.change.is_some() {
+            return;
+        }
+        let Some(view) = self.view(ordinal) else { return };
+        let something = matches!(view.volume, Volume::Data { .. } | Volume::Damaged { .. });
+        if something || self.memory.slot(ordinal).mark != Mark::Never {
+            self.move_on(ordinal);
+        }
+    }
+
+    /// A process on a volume that is no longer its slot's. The raw observation counts here, not the present volume.
+    fn stop_former(&mut self, ordinal: Ordinal) {
+        let Some(view) = self.observed.slots.get(&ordinal) else {
+            return;
+        };
+        if let Process::Running { generation, .. } = view.process
+            && generation != self.memory.slot(ordinal).generation
+        {
+            self.step(Step::Stop { ordinal });
+        }
+    }
+
+    fn set_aside(&mut self, ordinal: Ordinal) {
+        let Some(view) = self.view(ordinal) else { return };
+        // The volume in use is of another generation; a process still on an old one is stopped first.
+        let current = self.memory.slot(ordinal).generation;
+        let busy = match view.process {
+            Process::Running { generation, .. } => generation != current,
+            Process::Stopping => true,
+            Process::Stopped { .. } => false,
+        };
+        let Some(&generation) = view.leftovers.first() else {
+            return;
+        };
+        if busy {
+            return;
+        }
+        if view.asides >= pace::ASIDES.1 {
+            let name = self.spec.member_name(ordinal);
+            let detail = format!(
+                "{} sets of old data of {name} lie aside and no replacement has served yet; move them away to go on",
+                view.asides
+            );
+            return self.block(BlockReason::NoRoomAside, Some(ordinal), detail);
+        }
+        self.step(Step::SetAside { ordinal, generation });
+    }
+
+    /// Old data goes only when the slot serves again, or is no longer wanted while a quorum is well.
+    fn thin_out(&mut self, ordinal: Ordinal) {
+        let Some(view) = self.view(ordinal) else { return };
+        if view.asides <= pace::ASIDES.0 || !view.leftovers.is_empty() {
+            return;
+        }
+        let voters = self.voters();
+        let serves = voters.iter().any(|k| k.ordinal == Some(ordinal) && k.healthy);
+        let all_well = voters.iter().all(|k| k.healthy);
+        let gone_for_good = !self.spec.wants(ordinal) && !self.is_member(ordinal) && all_well;
+        if serves || gone_for_good {
+            self.step(Step::DropAside { ordinal });
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A changed version or configuration reaches the members one after the other, highest ordinal first, each only when
+//! all are well, leadership moved off just before.
+
+use super::pass::{Known, Pass};
+use super::{BlockReason, Step, WaitReason};
+use crate::guard::Guard;
+use crate::memory::Disturbance;
+use crate::model::{Ordinal, Process, Version, VersionPath};
+
+impl Pass<'_> {
+    /// True while members still run with something else than wanted.
+    pub fn roll(&mut self) -> bool {
+        let open = self.version_open();
+        let behind: Vec<Known> = self
+            .voters()
+            .into_iter()
+            .filter(|k| self.behind(k, open))
+            .collect();
+        if let Some(disturbed) = self.memory.disturbance.as_ref().map(|d| d.ordinal) {
+            let detail = format!("{} is being restarted", self.spec.member_name(disturbed));
+            self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
+            if self.guards.on(Guard::OneDisturbed) {
+                return true;
+            }
+        }
+        let Some(victim) = behind.iter().max_by_key(|k| k.ordinal).cloned() else {
+            return false;
+        };
+        let ill: Vec<String> = self
+            .voters()
+            .iter()
+            .filter(|k| !k.healthy)
+            .map(|k| self.called(k))
+            .collect();
+        if !ill.is_empty()
+            && self.guards.on(Guard::QuorumWhileDisturbed)
+            && self.guards.on(Guard::OneDisturbed)
+        {
+            let detail = format!(
+                "before a member is restarted all must be healthy; not yet: {}",
+                ill.join(", ")
+            );
+            self.wait(WaitReason::MembersUnhealthy, None, detail);
+            return true;
+        }
+        let victims = if self.guards.on(Guard::OneDisturbed) {
+            vec![victim]
+        } else {
+            behind
+        };
+        for victim in victims {
+            self.disturb(&victim);
+        }
+        true
+    }
+
+    fn disturb(&mut self, victim: &Known) {
+        let Some(ordinal) = victim.ordinal else { return };
+        if let Some(why) = self.view(ordinal).and_then(|v| v.cannot_start.as_ref()) {
+            let name = self.spec.member_name(ordinal);
+            let detail = format!("{name} is to be restarted, but then could not be started: {why}");
+            return self.block(BlockReason::CannotStart, Some(ordinal), detail);
+        }
+        if self.guards.on(Guard::OneDisturbed) && !self.guards.disturbance(self.others(victim.listed.id)) {
+            let detail = format!(
+                "{} must wait: the others are no quorum without it",
+                self.spec.member_name(ordinal)
+            );
+            return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+        }
+        if self.lead_elsewhere(victim.listed.id) {
+            self.memory.disturbance = Some(Disturbance {
+                ordinal,
+                since: self.now,
+            });
+            self.step(Step::Stop { ordinal });
+        }
+    }
+
+    /// May every member go to the wanted version? If not, that blocks the version, not the rest.
+    fn version_open(&mut self) -> bool {
+        let to = self.spec.version;
+        for member in self.known() {
+            let Some(from) = member.ordinal.and_then(|o| self.memory.slot(o).floor()) else {
+                continue;
+            };
+            let why = match self.guards.version(from, to) {
+                VersionPath::Allowed => continue,
+                VersionPath::Downgrade => {
+                    "etcd data never goes back to an older version by itself".to_owned()
+                }
+                VersionPath::SkipsMinor => "minors cannot be skipped: go one at a time".to_owned(),
+                VersionPath::PatchFirst { at_least } => {
+                    format!("go to {at_least} or a later patch of it first")
+                }
+                VersionPath::Corrupting => "that version is known to corrupt data".to_owned(),
+                VersionPath::Unknown => "quorate does not know that version".to_owned(),
+            };
+            let detail = format!(
+                "{} is at {from} and cannot go to {to}: {why}",
+                self.called(&member)
+            );
+            self.block(BlockReason::VersionPath, member.ordinal, detail);
+            return false;
+        }
+        true
+    }
+
+    fn behind(&self, member: &Known, open: bool) -> bool {
+        let Some(view) = member.ordinal.and_then(|o| self.view(o)) else {
+            return false;
+        };
+        let Process::Running { version, config, .. } = &view.process else {
+            return false;
+        };
+        let wanted: Version = if open { self.spec.version } else { *version };
+        *version != wanted || *config != self.spec.config
+    }
+
+    pub fn runs_as_wanted(&self, ordinal: Ordinal) -> bool {
+        let Some(view) = self.view(ordinal) else {
+            return false;
+        };
+        matches!(&view.process, Process::Running { version, config, .. }
+            if *version == self.spec.version && *config == self.spec.config)
+    }
+
+    fn called(&self, member: &Known) -> String {
+        match member.ordinal {
+            Some(ordinal) => self.spec.member_name(ordinal).to_string(),
+            None => format!("member {}", member.listed.id),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! More members, or fewer: the lowest free ordinal comes as a learner, the highest goes.
+
+use super::pass::Pass;
+use super::{BlockReason, WaitReason};
+use crate::memory::Mark;
+use crate::model::{Ordinal, Volume};
+
+impl Pass<'_> {
+    /// True while there are voters that are not wanted.
+    pub fn shrink(&mut self) -> bool {
+        let surplus = |o: Option<Ordinal>| o.is_some_and(|o| !self.spec.wants(o));
+        let mut surplus: Vec<_> = self.voters().into_iter().filter(|k| surplus(k.ordinal)).collect();
+        // Only an unhealthy one may go out of order: it holds no quorum up.
+        surplus.sort_by_key(|k| (k.healthy, std::cmp::Reverse(k.ordinal)));
+        let Some(victim) = surplus.first().cloned() else {
+            return false;
+        };
+        let others = self.others(victim.listed.id);
+        if !self.guards.removal(others) {
+            let detail = format!(
+                "a member is to go, but only {} of the other {} voters are healthy",
+                others.healthy, others.voters
+            );
+            self.wait(WaitReason::MembersUnhealthy, victim.ordinal, detail);
+        } else if self.lead_elsewhere(victim.listed.id) {
+            self.remove(victim.listed.id);
+        }
+        true
+    }
+
+    /// True while members are missing.
+    pub fn grow(&mut self) -> bool {
+        let known = self.known();
+        let missing = |o: &Ordinal| !known.iter().any(|k| k.ordinal == Some(*o));
+        let Some(ordinal) = (0..self.spec.replicas).map(Ordinal).find(missing) else {
+            return false;
+        };
+        let name = self.spec.member_name(ordinal);
+        let Some(view) = self.view(ordinal) else {
+            return true;
+        };
+        if let Some(why) = &view.cannot_start {
+            let detail = format!("{name} is not added, for it could not be started: {why}");
+            self.block(BlockReason::CannotStart, Some(ordinal), detail);
+            return true;
+        }
+        if !view.leftovers.is_empty() || !self.stopped(ordinal) {
+            // Retiring sees to it; until then the place is taken.
+            return true;
+        }
+        if view.volume == Volume::Unknown {
+            self.wait(
+                WaitReason::MemberStarting,
+                Some(ordinal),
+                format!("the volume of {name} cannot be looked at"),
+            );
+            return true;
+        }
+        if view.volume != Volume::Empty || self.memory.slot(ordinal).mark != Mark::Never {
+            self.move_on(ordinal);
+            return true;
+        }
+        let ill = known.iter().filter(|k| !k.healthy).count();
+        if ill > 0 {
+            let detail = format!("{name} is added once all members are healthy; {ill} are not");
+            self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+            return true;
+        }
+        self.add_learner(ordinal, view.peer_url.clone());
+        true
+    }
+}

@@ -1,0 +1,205 @@
+//! One thing to do. A step names its object by id, generation or URL, so that it can be retried blindly and a late
+//! duplicate finds it done.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Generation, Listed, MemberId, MemberName, Ordinal, PeerUrl, StepKind, Token, Version};
+
+/// Something for the ground to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Start the process of a slot on one volume.
+    Start {
+        /// Which slot.
+        ordinal: Ordinal,
+        /// On which of its volumes.
+        generation: Generation,
+        /// As what.
+        how: StartHow,
+        /// Which etcd.
+        version: Version,
+    },
+    /// Stop the process of a slot, cleanly.
+    Stop {
+        /// Which slot.
+        ordinal: Ordinal,
+    },
+    /// Add a learner.
+    AddLearner {
+        /// For which slot.
+        ordinal: Ordinal,
+        /// Under which URL.
+        peer_url: PeerUrl,
+        /// The member list it was planned on.
+        basis: Basis,
+    },
+    /// Make a learner a voter.
+    Promote {
+        /// In which slot.
+        ordinal: Ordinal,
+        /// Which learner.
+        member: MemberId,
+        /// The member list it was planned on.
+        basis: Basis,
+    },
+    /// Remove a member from the list.
+    Remove {
+        /// Which member.
+        member: MemberId,
+        /// The member list it was planned on.
+        basis: Basis,
+    },
+    /// Hand leadership over.
+    MoveLeader {
+        /// From the present leader.
+        from: MemberId,
+        /// To this voter.
+        to: MemberId,
+    },
+    /// Move a volume to where nothing starts from it, whole.
+    SetAside {
+        /// Of which slot.
+        ordinal: Ordinal,
+        /// Which volume.
+        generation: Generation,
+    },
+    /// Delete the oldest aside of a slot, whose replacement serves.
+    DropAside {
+        /// Of which slot.
+        ordinal: Ordinal,
+    },
+}
+
+/// As what a member starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartHow {
+    /// As one of the first members of a new cluster, on a volume never started.
+    New {
+        /// The bootstrap's token.
+        token: Token,
+        /// All first members.
+        initial: Vec<(MemberName, PeerUrl)>,
+    },
+    /// As a member just added, on a volume never started.
+    Join {
+        /// The whole member list, itself included.
+        initial: Vec<(MemberName, PeerUrl)>,
+    },
+    /// From its own data, as whatever it was.
+    Resume,
+}
+
+/// A fingerprint of a member list. The executor reads the list again and refuses a step whose basis has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Basis(pub u64);
+
+impl Basis {
+    /// The fingerprint of `members`, whatever their order. Names are left out: a member gets its name when it
+    /// starts, which changes nothing about who votes.
+    pub fn of(members: &[Listed]) -> Self {
+        let mut rows: Vec<String> = members
+            .iter()
+            .map(|m| format!("{}{}{:?}", m.id, if m.learner { '~' } else { '=' }, m.peer_urls))
+            .collect();
+        rows.sort();
+        // FNV-1a: stable across builds, unlike the standard hasher.
+        let hash = rows
+            .iter()
+            .flat_map(|r| r.bytes().chain([b'\n']))
+            .fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+                (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+            });
+        Self(hash)
+    }
+}
+
+impl Step {
+    /// What kind it is.
+    pub fn kind(&self) -> StepKind {
+        match self {
+            Step::Start { .. } => StepKind::Start,
+            Step::Stop { .. } => StepKind::Stop,
+            Step::AddLearner { .. } => StepKind::AddLearner,
+            Step::Promote { .. } => StepKind::Promote,
+            Step::Remove { .. } => StepKind::Remove,
+            Step::MoveLeader { .. } => StepKind::MoveLeader,
+            Step::SetAside { .. } => StepKind::SetAside,
+            Step::DropAside { .. } => StepKind::DropAside,
+        }
+    }
+
+    /// Does it change the member list?
+    pub fn changes_membership(&self) -> bool {
+        matches!(
+            self,
+            Step::AddLearner { .. } | Step::Promote { .. } | Step::Remove { .. }
+        )
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Start {
+                ordinal,
+                generation,
+                how,
+                version,
+            } => {
+                let how = match how {
+                    StartHow::New { .. } => "as a first member",
+                    StartHow::Join { .. } => "as a joining learner",
+                    StartHow::Resume => "from its data",
+                };
+                write!(f, "start member {ordinal} ({generation}) {how}, etcd {version}")
+            }
+            Step::Stop { ordinal } => write!(f, "stop member {ordinal}"),
+            Step::AddLearner {
+                ordinal, peer_url, ..
+            } => write!(f, "add member {ordinal} ({peer_url}) as a learner"),
+            Step::Promote { ordinal, member, .. } => write!(f, "promote learner {ordinal} ({member})"),
+            Step::Remove { member, .. } => write!(f, "remove member {member} from the cluster"),
+            Step::MoveLeader { from, to } => write!(f, "move leadership from {from} to {to}"),
+            Step::SetAside { ordinal, generation } => {
+                write!(f, "set data of member {ordinal} ({generation}) aside")
+            }
+            Step::DropAside { ordinal } => write!(f, "delete the oldest aside of member {ordinal}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(id: u64, learner: bool) -> Listed {
+        Listed {
+            id: MemberId(id),
+            name: format!("m{id}"),
+            peer_urls: vec![PeerUrl(format!("https://h:{id}"))],
+            learner,
+        }
+    }
+
+    #[test]
+    fn a_basis_ignores_order_and_names_but_not_who_votes() {
+        let (a, b) = (listed(1, false), listed(2, true));
+        let list = Basis::of(&[a.clone(), b.clone()]);
+        assert_eq!(list, Basis::of(&[b.clone(), a.clone()]));
+        assert_eq!(
+            list,
+            Basis::of(&[
+                Listed {
+                    name: String::new(),
+                    ..a.clone()
+                },
+                b.clone()
+            ])
+        );
+        assert_ne!(list, Basis::of(&[a.clone(), Listed { learner: false, ..b }]));
+        assert_ne!(list, Basis::of(&[a]));
+    }
+}

@@ -1,0 +1,7 @@
+//! What the planner decides, case by case, on small hand-made worlds. Every plan made here also passes the check.
+
+mod fixture;
+mod growing;
+mod repairing;
+mod rolling;
+mod starting;

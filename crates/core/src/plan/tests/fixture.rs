@@ -1,0 +1,199 @@
+//! A small world to plan on: a healthy cluster, bent by the test that uses it.
+
+use std::time::Duration;
+
+use crate::check::check;
+use crate::memory::{Bootstrap, Mark, Memory};
+use crate::model::*;
+use crate::plan::{Plan, Step, plan};
+
+pub const CLUSTER: ClusterId = ClusterId(0xc1);
+pub const V: Version = Version::new(3, 6, 1);
+
+pub fn o(n: u32) -> Ordinal {
+    Ordinal(n)
+}
+
+/// The id that member `n` has in a fixture.
+pub fn id(n: u32) -> MemberId {
+    MemberId(0xa0 + u64::from(n))
+}
+
+pub fn url(n: u32) -> PeerUrl {
+    PeerUrl(format!("https://127.0.0.1:{}", 2380 + 2 * n))
+}
+
+pub struct Fixture {
+    pub spec: Spec,
+    pub observed: Observed,
+    pub memory: Memory,
+    pub now: Time,
+}
+
+impl Fixture {
+    /// Nothing yet: `replicas` empty places.
+    pub fn empty(replicas: u32) -> Self {
+        let spec = Spec {
+            name: "t".into(),
+            replicas,
+            version: V,
+            config: "c".into(),
+            paused: false,
+        };
+        let observed = Observed {
+            at: Time(100_000),
+            fresh_token: Token("tok".into()),
+            slots: (0..replicas).map(|n| (o(n), Self::vacant(n))).collect(),
+            quorum: None,
+            last: None,
+        };
+        Self {
+            spec,
+            observed,
+            memory: Memory::default(),
+            now: Time(100_000),
+        }
+    }
+
+    /// `replicas` healthy members, the first of them leading, everything as wanted.
+    pub fn healthy(replicas: u32) -> Self {
+        let mut f = Self::empty(replicas);
+        let members = (0..replicas).map(|n| (o(n), url(n))).collect();
+        f.memory.bootstrap = Some(Bootstrap {
+            token: Token("old".into()),
+            members,
+        });
+        f.memory.cluster = Some(CLUSTER);
+        f.observed.quorum = Some(QuorumView {
+            cluster: CLUSTER,
+            members: vec![],
+            leader: Some(id(0)),
+        });
+        for n in 0..replicas {
+            f.join(n, false);
+        }
+        // The memory of a cluster that was looked at before.
+        let (_, memory) = plan(&f.spec, &f.observed, &f.memory, f.now);
+        f.memory = memory;
+        f
+    }
+
+    pub fn vacant(n: u32) -> SlotView {
+        SlotView {
+            peer_url: url(n),
+            volume: Volume::Empty,
+            first_start: FirstStart::Unknown,
+            leftovers: vec![],
+            asides: 0,
+            process: Process::Stopped { last: None },
+            status: None,
+            cannot_start: None,
+        }
+    }
+
+    /// Member `n` is in the list, runs and is healthy.
+    pub fn join(&mut self, n: u32, learner: bool) {
+        let member = id(n);
+        let listed = Listed {
+            id: member,
+            name: format!("t-{n}"),
+            peer_urls: vec![url(n)],
+            learner,
+        };
+        self.observed.quorum.as_mut().unwrap().members.push(listed);
+        let slot = self.memory.slots.entry(o(n)).or_default();
+        slot.member = Some(member);
+        slot.mark = Mark::Started;
+        slot.version = Some(V);
+        slot.served = Some(V);
+        let generation = slot.generation;
+        let view = self.observed.slots.entry(o(n)).or_insert_with(|| Self::vacant(n));
+        view.volume = Volume::Data {
+            member,
+            cluster: CLUSTER,
+        };
+        view.process = Process::Running {
+            since: Time(0),
+            version: V,
+            config: "c".into(),
+            generation,
+        };
+        view.status = Some(MemberStatus {
+            member,
+            cluster: CLUSTER,
+            leader: Some(id(0)),
+            term: 2,
+            applied: 1000,
+            version: V,
+            db_size: 0,
+            db_in_use: 0,
+            healthy: true,
+        });
+    }
+
+    pub fn view(&mut self, n: u32) -> &mut SlotView {
+        self.observed.slots.get_mut(&o(n)).unwrap()
+    }
+
+    /// Member `n` is down, its data intact.
+    pub fn kill(&mut self, n: u32) -> &mut Self {
+        let at = self.now;
+        let view = self.view(n);
+        view.process = Process::Stopped {
+            last: Some(Exit {
+                at,
+                asked: false,
+                how: "killed".into(),
+            }),
+        };
+        view.status = None;
+        self
+    }
+
+    /// Member `n` is down and its volume empty.
+    pub fn wipe(&mut self, n: u32) -> &mut Self {
+        self.kill(n);
+        self.view(n).volume = Volume::Empty;
+        self
+    }
+
+    /// No quorum answers.
+    pub fn silence(&mut self) -> &mut Self {
+        self.observed.quorum = None;
+        for view in self.observed.slots.values_mut() {
+            if let Some(status) = &mut view.status {
+                status.healthy = false;
+            }
+        }
+        self
+    }
+
+    pub fn later(&mut self, d: Duration) -> &mut Self {
+        self.now = self.now + d;
+        self.observed.at = self.now;
+        self
+    }
+
+    /// Plans, has it checked, and remembers.
+    pub fn plan(&mut self) -> Plan {
+        let (made, memory) = plan(&self.spec, &self.observed, &self.memory, self.now);
+        let refused = check(&self.spec, &self.observed, &self.memory, &memory, &made, self.now);
+        assert_eq!(refused, vec![], "the check refuses {made:?}");
+        self.memory = memory;
+        made
+    }
+
+    /// The steps, in words.
+    pub fn steps(&mut self) -> Vec<String> {
+        self.plan().steps.iter().map(Step::to_string).collect()
+    }
+}
+
+/// The names of what a plan waits for and is blocked by.
+pub fn reasons(plan: &Plan) -> Vec<&'static str> {
+    plan.waits
+        .iter()
+        .map(|w| w.reason.name())
+        .chain(plan.blocks.iter().map(|b| b.reason.name()))
+        .collect()
+}

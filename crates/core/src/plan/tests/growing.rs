@@ -1,0 +1,194 @@
+//! More members and fewer.
+
+use std::time::Duration;
+
+use super::fixture::*;
+use crate::model::*;
+use crate::plan::{StartHow, Step};
+
+fn grown(f: &mut Fixture, to: u32) {
+    f.spec.replicas = to;
+    for n in 0..to {
+        f.observed.slots.entry(o(n)).or_insert_with(|| Fixture::vacant(n));
+    }
+}
+
+#[test]
+fn growing_adds_the_lowest_free_ordinal_as_a_learner_starts_it_and_promotes_it() {
+    let mut f = Fixture::healthy(1);
+    grown(&mut f, 3);
+    assert_eq!(f.steps(), ["add member 1 (https://127.0.0.1:2382) as a learner"]);
+    // Added, not started: it has no name and no data.
+    let learner = Listed {
+        id: id(1),
+        name: String::new(),
+        peer_urls: vec![url(1)],
+        learner: true,
+    };
+    f.observed.quorum.as_mut().unwrap().members.push(learner);
+    let plan = f.later(Duration::from_secs(1)).plan();
+    let [
+        Step::Start {
+            ordinal,
+            how: StartHow::Join { initial },
+            ..
+        },
+    ] = &plan.steps[..]
+    else {
+        panic!("{plan:?}")
+    };
+    assert_eq!((*ordinal, initial.len(), initial[1].0.as_str()), (o(1), 2, "t-1"));
+    // It runs and catches up.
+    f.observed.quorum.as_mut().unwrap().members.pop();
+    f.join(1, true);
+    f.view(1).status.as_mut().unwrap().applied = 10;
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["LearnerCatchingUp"]));
+    f.view(1).status.as_mut().unwrap().applied = 950;
+    assert_eq!(f.steps(), ["promote learner 1 (a1)"]);
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert_eq!(
+        (plan.steps.len(), reasons(&plan)),
+        (0, vec!["ChangeInFlight"]),
+        "never a second change beside it"
+    );
+    f.observed.quorum.as_mut().unwrap().members[1].learner = false;
+    assert_eq!(f.steps(), ["add member 2 (https://127.0.0.1:2384) as a learner"]);
+}
+
+#[test]
+fn a_refused_change_is_asked_again_soon_and_one_that_vanished_after_its_deadline() {
+    let mut f = Fixture::healthy(1);
+    grown(&mut f, 2);
+    f.plan();
+    let at = f.later(Duration::from_millis(10)).now;
+    let result = StepResult::Refused(Refused::UnhealthyCluster);
+    f.observed.last = Some(Outcome {
+        step: StepKind::AddLearner,
+        result,
+        at,
+    });
+    assert_eq!(reasons(&f.plan()), vec!["EtcdRefused"]);
+    f.observed.last = None;
+    assert_eq!(f.later(Duration::from_millis(500)).steps().len(), 1);
+    assert_eq!(
+        reasons(&f.later(Duration::from_secs(6)).plan()),
+        vec!["ChangeInFlight"]
+    );
+    assert_eq!(
+        f.later(Duration::from_secs(1)).steps().len(),
+        1,
+        "it never showed: void, and asked anew"
+    );
+}
+
+#[test]
+fn nothing_is_added_while_a_member_is_unhealthy_or_its_place_is_taken() {
+    let mut f = Fixture::healthy(3);
+    grown(&mut f, 4);
+    f.kill(2);
+    let plan = f.plan();
+    assert!(plan.steps.iter().all(|s| !s.changes_membership()));
+    let mut f = Fixture::healthy(3);
+    grown(&mut f, 4);
+    f.view(3).cannot_start = Some("port taken".into());
+    assert_eq!(reasons(&f.plan()), vec!["CannotStart"]);
+}
+
+#[test]
+fn a_learner_is_withdrawn_when_not_wanted_when_wiped_and_when_stuck() {
+    let learner = |f: &mut Fixture| {
+        grown(f, 3);
+        f.join(2, true);
+        f.view(2).status.as_mut().unwrap().applied = 10;
+        f.plan();
+    };
+    let mut f = Fixture::healthy(2);
+    learner(&mut f);
+    f.spec.replicas = 2;
+    assert_eq!(f.steps(), ["remove member a2 from the cluster"]);
+
+    let mut f = Fixture::healthy(2);
+    learner(&mut f);
+    f.wipe(2);
+    assert_eq!(f.steps(), ["remove member a2 from the cluster"]);
+
+    let mut f = Fixture::healthy(2);
+    learner(&mut f);
+    assert_eq!(f.later(Duration::from_secs(119)).steps(), [""; 0]);
+    assert_eq!(
+        f.later(Duration::from_secs(2)).steps(),
+        ["remove member a2 from the cluster"]
+    );
+}
+
+#[test]
+fn shrinking_goes_by_number_from_the_top_and_moves_the_leader_first() {
+    let mut f = Fixture::healthy(11);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(10));
+    f.spec.replicas = 9;
+    assert_eq!(f.steps(), ["move leadership from aa to a0"], "-10 comes after -9");
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(f.steps(), ["remove member aa from the cluster"]);
+}
+
+#[test]
+fn an_unhealthy_surplus_member_goes_first_but_never_below_a_healthy_quorum() {
+    let mut f = Fixture::healthy(5);
+    f.spec.replicas = 3;
+    f.kill(3);
+    let steps = f.steps();
+    assert!(
+        steps.contains(&"remove member a3 from the cluster".to_owned()),
+        "{steps:?}"
+    );
+    let mut f = Fixture::healthy(3);
+    f.spec.replicas = 2;
+    f.kill(1);
+    let plan = f.plan();
+    assert!(plan.steps.iter().all(|s| !s.changes_membership()), "{plan:?}");
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"));
+}
+
+#[test]
+fn a_removed_member_is_stopped_its_data_set_aside_and_its_place_can_be_used_again() {
+    let mut f = Fixture::healthy(3);
+    f.spec.replicas = 2;
+    f.plan();
+    f.observed
+        .quorum
+        .as_mut()
+        .unwrap()
+        .members
+        .retain(|m| m.id != id(2));
+    assert_eq!(f.steps(), ["stop member 2"]);
+    assert_eq!(f.memory.slot(o(2)).generation, Generation(1));
+    *f.view(2) = SlotView {
+        leftovers: vec![Generation(0)],
+        ..Fixture::vacant(2)
+    };
+    assert_eq!(f.steps(), ["set data of member 2 (g0) aside"]);
+    *f.view(2) = SlotView {
+        asides: 1,
+        ..Fixture::vacant(2)
+    };
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec![]));
+    f.spec.replicas = 3;
+    assert_eq!(f.steps(), ["add member 2 (https://127.0.0.1:2384) as a learner"]);
+}
+
+#[test]
+fn members_nobody_here_added_are_left_alone_and_hold_up_changes() {
+    let mut f = Fixture::healthy(3);
+    let stranger = Listed {
+        id: MemberId(0xee),
+        name: "x".into(),
+        peer_urls: vec![PeerUrl("https://10.0.0.9:2380".into())],
+        learner: false,
+    };
+    f.observed.quorum.as_mut().unwrap().members.push(stranger);
+    f.spec.replicas = 1;
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["UnknownMember"]));
+}

@@ -1,0 +1,140 @@
+//! Members whose data is gone.
+
+use std::time::Duration;
+
+use super::fixture::*;
+use crate::memory::Mark;
+use crate::model::*;
+
+#[test]
+fn a_wiped_member_is_removed_and_comes_back_under_a_new_id() {
+    for n in 0..3 {
+        let mut f = Fixture::healthy(3);
+        f.observed.quorum.as_mut().unwrap().leader = Some(id((n + 1) % 3));
+        f.wipe(n);
+        assert_eq!(f.steps(), [format!("remove member {} from the cluster", id(n))]);
+        f.observed
+            .quorum
+            .as_mut()
+            .unwrap()
+            .members
+            .retain(|m| m.id != id(n));
+        let first = f.later(Duration::from_secs(1)).plan();
+        assert_eq!(
+            first.steps.len(),
+            0,
+            "what was seen is of the old volume: look again first"
+        );
+        let slot = f.memory.slot(o(n));
+        assert_eq!(
+            (slot.generation, slot.mark, slot.member),
+            (Generation(1), Mark::Never, None)
+        );
+        *f.view(n) = Fixture::vacant(n);
+        assert_eq!(f.steps(), [format!("add member {n} ({}) as a learner", url(n))]);
+    }
+}
+
+#[test]
+fn what_is_left_of_a_damaged_volume_is_set_aside_before_its_place_is_used() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2).view(2).volume = Volume::Damaged {
+        why: "no write-ahead log".into(),
+    };
+    assert_eq!(f.steps(), ["remove member a2 from the cluster"]);
+    f.observed
+        .quorum
+        .as_mut()
+        .unwrap()
+        .members
+        .retain(|m| m.id != id(2));
+    f.plan();
+    *f.view(2) = SlotView {
+        leftovers: vec![Generation(0)],
+        ..Fixture::vacant(2)
+    };
+    assert_eq!(f.steps(), ["set data of member 2 (g0) aside"]);
+    f.view(2).asides = 4;
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["NoRoomAside"]));
+}
+
+#[test]
+fn the_only_member_is_never_replaced_by_an_empty_one() {
+    let mut f = Fixture::healthy(1);
+    f.wipe(0).silence();
+    let plan = f.later(Duration::from_secs(600)).plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["QuorumLost"]));
+}
+
+#[test]
+fn the_only_member_running_from_deleted_files_is_not_touched() {
+    let mut f = Fixture::healthy(1);
+    f.view(0).volume = Volume::Empty;
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["QuorumLost"]));
+    assert!(plan.blocks[0].detail.contains("take a snapshot now"));
+}
+
+#[test]
+fn a_member_running_from_deleted_files_is_replaced_leadership_first() {
+    let mut f = Fixture::healthy(3);
+    f.view(0).volume = Volume::Empty;
+    assert_eq!(f.steps(), ["move leadership from a0 to a1"]);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    assert_eq!(f.steps(), ["remove member a0 from the cluster"]);
+}
+
+#[test]
+fn with_a_quorum_of_disks_lost_it_is_blocked_and_with_one_left_over_it_waits() {
+    let mut f = Fixture::healthy(3);
+    f.wipe(0).wipe(1).silence();
+    let plan = f.plan();
+    assert_eq!(
+        (plan.steps.len(), reasons(&plan)),
+        (0, vec!["MemberStarting", "QuorumLost"])
+    );
+    let mut f = Fixture::healthy(3);
+    f.wipe(0).kill(1).silence();
+    assert!(reasons(&f.plan()).contains(&"NoQuorum"));
+}
+
+#[test]
+fn a_wiped_member_waits_while_the_others_are_no_healthy_quorum() {
+    let mut f = Fixture::healthy(5);
+    f.wipe(4).kill(3).kill(2);
+    let plan = f.plan();
+    assert!(plan.steps.iter().all(|s| !s.changes_membership()));
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"));
+}
+
+#[test]
+fn a_member_that_never_gets_up_is_replaced_a_bounded_number_of_times() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2);
+    let slot = f.memory.slots.get_mut(&o(2)).unwrap();
+    slot.starts = 6;
+    slot.last_start = f.now;
+    assert!(
+        f.steps()
+            .contains(&"remove member a2 from the cluster".to_owned())
+    );
+    assert_eq!(f.memory.slot(o(2)).replacements, 1);
+    f.memory.change = None;
+    f.memory.slots.get_mut(&o(2)).unwrap().replacements = 2;
+    let plan = f.plan();
+    assert!(plan.steps.iter().all(|s| !s.changes_membership()), "{plan:?}");
+}
+
+#[test]
+fn asides_are_thinned_out_only_once_the_slot_serves() {
+    let mut f = Fixture::healthy(3);
+    f.view(2).asides = 3;
+    assert_eq!(f.steps(), ["delete the oldest aside of member 2"]);
+    f.kill(2);
+    let steps = f.steps();
+    assert!(
+        !steps.contains(&"delete the oldest aside of member 2".to_owned()),
+        "{steps:?}"
+    );
+}

@@ -1,0 +1,136 @@
+//! Version and configuration changes.
+
+use std::time::Duration;
+
+use super::fixture::*;
+use crate::model::*;
+
+fn running(f: &mut Fixture, n: u32, version: Version) {
+    let Process::Running {
+        version: v, config, ..
+    } = &mut f.view(n).process
+    else {
+        panic!()
+    };
+    *v = version;
+    *config = "c".into();
+    f.view(n).status.as_mut().unwrap().version = version;
+}
+
+#[test]
+fn a_version_change_restarts_one_member_at_a_time_from_the_top_the_leader_handed_over() {
+    let mut f = Fixture::healthy(3);
+    let next = Version::new(3, 6, 2);
+    f.spec.version = next;
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(2));
+    assert_eq!(f.steps(), ["move leadership from a2 to a0"]);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(f.steps(), ["stop member 2"]);
+    f.kill(2);
+    let Process::Stopped { last: Some(exit) } = &mut f.view(2).process else {
+        panic!()
+    };
+    exit.asked = true;
+    assert_eq!(f.steps(), ["start member 2 (g0) from its data, etcd 3.6.2"]);
+    let slot = f.memory.slot(o(2));
+    f.join(2, false);
+    f.observed.quorum.as_mut().unwrap().members.pop();
+    f.memory.slots.insert(o(2), slot);
+    running(&mut f, 2, next);
+    f.view(2).status.as_mut().unwrap().healthy = false;
+    let plan = f.plan();
+    assert_eq!(plan.steps.len(), 0, "the next only when this one is well");
+    f.view(2).status.as_mut().unwrap().healthy = true;
+    assert_eq!(f.steps(), ["stop member 1"]);
+}
+
+#[test]
+fn the_heir_is_a_voter_that_is_already_upgraded() {
+    let mut f = Fixture::healthy(3);
+    f.spec.version = Version::new(3, 6, 2);
+    running(&mut f, 2, Version::new(3, 6, 2));
+    running(&mut f, 1, Version::new(3, 6, 2));
+    assert_eq!(f.steps(), ["move leadership from a0 to a1"]);
+}
+
+#[test]
+fn a_leader_that_will_not_move_is_disturbed_after_a_few_tries() {
+    let mut f = Fixture::healthy(3);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(2));
+    f.spec.config = "other".into();
+    for _ in 0..3 {
+        assert_eq!(f.steps(), ["move leadership from a2 to a0"]);
+    }
+    assert_eq!(f.steps(), ["stop member 2"]);
+}
+
+#[test]
+fn all_must_be_healthy_before_a_member_is_restarted_on_purpose() {
+    let mut f = Fixture::healthy(5);
+    f.spec.version = Version::new(3, 6, 2);
+    f.kill(1);
+    let plan = f.plan();
+    assert!(!plan.steps.iter().any(|s| s.kind() == StepKind::Stop));
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"));
+}
+
+#[test]
+fn a_single_member_can_be_upgraded_too() {
+    let mut f = Fixture::healthy(1);
+    f.spec.version = Version::new(3, 6, 2);
+    assert_eq!(f.steps(), ["stop member 0"]);
+}
+
+#[test]
+fn versions_that_cannot_be_reached_block_the_version_and_nothing_else() {
+    for bad in [
+        Version::new(3, 5, 33),
+        Version::new(3, 4, 23),
+        Version::new(3, 6, 0),
+        Version::new(3, 8, 0),
+    ] {
+        let mut f = Fixture::healthy(3);
+        f.spec.version = bad;
+        let plan = f.plan();
+        assert_eq!(
+            (plan.steps.len(), reasons(&plan)),
+            (0, vec!["VersionPath"]),
+            "{bad}"
+        );
+        f.kill(2);
+        assert_eq!(
+            f.steps(),
+            ["start member 2 (g0) from its data, etcd 3.6.1"],
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn a_patch_that_never_came_up_can_be_taken_back_a_minor_cannot() {
+    let slot = |started, served| crate::memory::Slot {
+        version: Some(started),
+        served,
+        ..Default::default()
+    };
+    let (v351, v360, v362) = (
+        Version::new(3, 5, 33),
+        Version::new(3, 6, 0),
+        Version::new(3, 6, 2),
+    );
+    assert_eq!(slot(v362, Some(V)).floor(), Some(V));
+    assert_eq!(slot(v362, Some(v351)).floor(), Some(v360));
+    assert_eq!(slot(v362, None).floor(), Some(v360));
+}
+
+#[test]
+fn a_crashed_member_whose_turn_has_not_come_keeps_its_version() {
+    let mut f = Fixture::healthy(3);
+    f.spec.version = Version::new(3, 6, 2);
+    f.kill(0);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    assert_eq!(
+        f.later(Duration::from_secs(1)).steps(),
+        ["start member 0 (g0) from its data, etcd 3.6.1"]
+    );
+}

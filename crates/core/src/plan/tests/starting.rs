@@ -1,0 +1,211 @@
+//! First starts, restarts, and what is never started.
+
+use std::time::Duration;
+
+use super::fixture::*;
+use crate::memory::Mark;
+use crate::model::*;
+use crate::plan::{StartHow, Step};
+
+#[test]
+fn a_new_cluster_starts_all_its_members_at_once_under_one_fresh_token() {
+    let mut f = Fixture::empty(3);
+    let plan = f.plan();
+    assert_eq!(plan.steps.len(), 3);
+    for (n, step) in plan.steps.iter().enumerate() {
+        let Step::Start {
+            ordinal,
+            how: StartHow::New { token, initial },
+            version,
+            ..
+        } = step
+        else {
+            panic!("{step}");
+        };
+        assert_eq!((ordinal.0 as usize, token.as_str(), *version), (n, "tok", V));
+        assert_eq!(initial.len(), 3);
+    }
+    assert!(
+        f.memory.slots.values().all(|s| s.mark == Mark::Intended),
+        "the mark is written before the first exec"
+    );
+}
+
+#[test]
+fn data_that_is_not_on_record_is_never_bootstrapped_over() {
+    let mut f = Fixture::empty(3);
+    f.view(1).volume = Volume::Data {
+        member: id(1),
+        cluster: ClusterId(9),
+    };
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["ForeignData"]));
+    assert_eq!(f.memory.bootstrap, None);
+}
+
+#[test]
+fn a_first_start_that_provably_never_ran_is_repeated_with_the_same_token() {
+    let mut f = Fixture::empty(3);
+    f.plan();
+    f.observed.fresh_token = Token("another".into());
+    for n in 0..3 {
+        f.view(n).first_start = FirstStart::NotRun;
+    }
+    let plan = f.later(Duration::from_secs(2)).plan();
+    assert_eq!(plan.steps.len(), 3);
+    assert!(plan.steps.iter().all(
+        |s| matches!(s, Step::Start { how: StartHow::New { token, .. }, .. } if token.as_str() == "tok")
+    ));
+}
+
+#[test]
+fn a_first_member_that_may_have_run_and_is_empty_never_starts_as_new_again() {
+    for evidence in [
+        FirstStart::Unknown,
+        FirstStart::NotRun,
+        FirstStart::RanWithoutData,
+    ] {
+        for mark in [Mark::Intended, Mark::Started] {
+            let mut f = Fixture::empty(1);
+            f.plan();
+            f.memory.slots.get_mut(&o(0)).unwrap().mark = mark;
+            f.view(0).first_start = evidence;
+            let plan = f.later(Duration::from_secs(60)).plan();
+            let proven = mark == Mark::Intended && evidence != FirstStart::Unknown;
+            assert_eq!(plan.steps.len(), usize::from(proven), "{mark:?} {evidence:?}");
+            assert_eq!(
+                reasons(&plan),
+                vec![if proven { "Forming" } else { "QuorumLost" }]
+            );
+        }
+    }
+}
+
+#[test]
+fn while_forming_one_lost_volume_of_three_does_not_keep_the_others_from_starting() {
+    let mut f = Fixture::empty(3);
+    f.plan();
+    f.view(1).volume = Volume::Data {
+        member: id(1),
+        cluster: CLUSTER,
+    };
+    f.view(2).volume = Volume::Data {
+        member: id(2),
+        cluster: CLUSTER,
+    };
+    let steps = f.later(Duration::from_secs(60)).steps();
+    assert_eq!(
+        steps,
+        [
+            "start member 1 (g0) from its data, etcd 3.6.1",
+            "start member 2 (g0) from its data, etcd 3.6.1"
+        ]
+    );
+}
+
+#[test]
+fn after_a_power_cut_all_members_start_from_their_data_without_asking_anyone() {
+    let mut f = Fixture::healthy(3);
+    f.kill(0).kill(1).kill(2).silence();
+    let plan = f.plan();
+    assert_eq!(plan.steps.len(), 3);
+    assert!(plan.steps.iter().all(|s| matches!(
+        s,
+        Step::Start {
+            how: StartHow::Resume,
+            ..
+        }
+    )));
+    assert_eq!(reasons(&plan), vec!["NoQuorum"]);
+}
+
+#[test]
+fn a_member_that_keeps_crashing_is_started_after_growing_pauses() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2);
+    assert_eq!(f.steps().len(), 1, "at once after a healthy life");
+    for pause in [1, 2, 4, 8, 16] {
+        let plan = f.later(Duration::from_millis(pause * 1000 - 1)).plan();
+        assert_eq!(
+            (plan.steps.len(), reasons(&plan)[0]),
+            (0, "BackingOff"),
+            "before {pause} s"
+        );
+        assert_eq!(
+            f.later(Duration::from_millis(1)).steps().len(),
+            1,
+            "after {pause} s"
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_postpone_a_restart() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2).plan();
+    f.now = Time(5_000);
+    f.observed.at = f.now;
+    assert_eq!(f.steps(), ["start member 2 (g0) from its data, etcd 3.6.1"]);
+}
+
+#[test]
+fn the_data_of_another_member_is_neither_started_nor_moved() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2).view(2).volume = Volume::Data {
+        member: MemberId(77),
+        cluster: CLUSTER,
+    };
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["ForeignData"]));
+}
+
+#[test]
+fn another_cluster_at_our_addresses_is_not_acted_on() {
+    let mut f = Fixture::healthy(3);
+    f.observed.quorum.as_mut().unwrap().cluster = ClusterId(0xbad);
+    f.spec.replicas = 1;
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["ForeignData"]));
+}
+
+#[test]
+fn paused_means_nothing_is_done() {
+    let mut f = Fixture::healthy(3);
+    f.kill(1).spec.paused = true;
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["Paused"]));
+}
+
+#[test]
+fn an_old_look_is_not_acted_on() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2);
+    f.now = f.observed.at + Duration::from_secs(6);
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["OldView"]));
+}
+
+#[test]
+fn a_look_from_before_what_is_remembered_is_not_acted_on() {
+    let mut f = Fixture::healthy(3);
+    f.spec.replicas = 4;
+    f.observed.slots.insert(o(3), Fixture::vacant(3));
+    let before = f.observed.clone();
+    f.later(Duration::from_secs(1)).plan();
+    f.join(3, true);
+    f.later(Duration::from_secs(1)).plan();
+    f.observed = before;
+    // The list of that look lacks the learner; its slot must not be given up for that.
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["OldView"]));
+    assert_eq!(f.memory.slot(o(3)).generation, Generation(0));
+}
+
+#[test]
+fn what_cannot_be_started_is_said_and_nothing_else_is_done_for_it() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2).view(2).cannot_start = Some("port 2384 is held by sshd (pid 7)".into());
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["CannotStart"]));
+    assert!(plan.blocks[0].detail.contains("sshd (pid 7)"));
+}

@@ -1,0 +1,130 @@
+//! Why nothing happens yet, or will not happen: every reason a plan can give, with the page that
+//! `quorate explain` prints for it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Ordinal, Time};
+
+/// Something the plan waits for; it passes by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Why.
+    pub reason: WaitReason,
+    /// The member concerned, if it is one.
+    pub member: Option<Ordinal>,
+    /// For people: what exactly.
+    pub detail: String,
+    /// When it will be looked at again for certain, if that is known.
+    pub until: Option<Time>,
+}
+
+/// Something that stops the plan until a person (or the world) changes something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Why.
+    pub reason: BlockReason,
+    /// The member concerned, if it is one.
+    pub member: Option<Ordinal>,
+    /// For people: what exactly, and what to do.
+    pub detail: String,
+}
+
+macro_rules! reasons {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident: $page:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $(#[doc = concat!("See `quorate explain ", stringify!($variant), "`.")] $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// The name used in conditions, events, metrics and `quorate explain`.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => stringify!($variant),)* }
+            }
+
+            /// The page that explains it.
+            pub fn page(self) -> &'static str {
+                match self { $($name::$variant => include_str!(concat!("reason/", $page)),)* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Why a plan waits.
+    WaitReason {
+        Paused: "Paused.md",
+        OldView: "OldView.md",
+        Forming: "Forming.md",
+        NoQuorum: "NoQuorum.md",
+        MemberStarting: "MemberStarting.md",
+        MemberStopping: "MemberStopping.md",
+        BackingOff: "BackingOff.md",
+        LearnerCatchingUp: "LearnerCatchingUp.md",
+        MembersUnhealthy: "MembersUnhealthy.md",
+        ChangeInFlight: "ChangeInFlight.md",
+        EtcdRefused: "EtcdRefused.md",
+        LeaderMoving: "LeaderMoving.md",
+    }
+}
+
+reasons! {
+    /// Why a plan is blocked.
+    BlockReason {
+        QuorumLost: "QuorumLost.md",
+        ForeignData: "ForeignData.md",
+        UnknownMember: "UnknownMember.md",
+        VersionPath: "VersionPath.md",
+        CannotStart: "CannotStart.md",
+        NoRoomAside: "NoRoomAside.md",
+        CheckRefused: "CheckRefused.md",
+    }
+}
+
+/// The page for any reason by its name, whatever the case of its letters.
+pub fn explain(name: &str) -> Option<(&'static str, &'static str)> {
+    let waits = WaitReason::ALL.iter().map(|r| (r.name(), r.page()));
+    let blocks = BlockReason::ALL.iter().map(|r| (r.name(), r.page()));
+    waits.chain(blocks).find(|(n, _)| n.eq_ignore_ascii_case(name))
+}
+
+/// The names of all reasons.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    WaitReason::ALL
+        .iter()
+        .map(|r| r.name())
+        .chain(BlockReason::ALL.iter().map(|r| r.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_page_that_says_what_why_and_what_to_do() {
+        for name in names() {
+            let (found, page) = explain(&name.to_lowercase()).unwrap();
+            assert_eq!(found, name);
+            assert!(
+                page.starts_with(&format!("# {name}\n")),
+                "{name}: the page must open with its name"
+            );
+            for part in ["What it means", "What quorate does", "What you can do"] {
+                assert!(page.contains(part), "{name}: the page lacks {part:?}");
+            }
+        }
+        assert_eq!(explain("NoSuchReason"), None);
+    }
+}
