@@ -1,0 +1,88 @@
+# Everything a checkout is asked to do. `make` alone lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+QUORATE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/quorate
+export QUORATE_CACHE
+# rustup puts cargo here, and a shell opened before rustup ran does not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+SEEDS ?= 1000
+SHELL_SCRIPTS := scripts/tools scripts/soak $(wildcard scripts/lib/*.sh) .ci/run
+
+ifeq (soak,$(firstword $(MAKECMDGOALS)))
+
+# The word after `soak` is a name, not a goal. The other targets are left out because a soak may share a name with one.
+SOAK := $(word 2,$(MAKECMDGOALS))
+.PHONY: soak $(SOAK)
+soak:
+	@scripts/soak $(SOAK)
+ifneq (,$(SOAK))
+$(SOAK): soak
+	@:
+endif
+
+else
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  make soak NAME    one long run, its output kept in docs/evidence/NAME.txt; names: $$(scripts/soak --names)"
+
+.PHONY: up
+up: host tools-quick ## start a three-member cluster on this machine, from this checkout
+	cargo build -p quorate
+	$(or $(CARGO_TARGET_DIR),target)/debug/quorate up
+
+.PHONY: build
+build: host ## the release binary, target/release/quorate
+	cargo build --release -p quorate
+
+.PHONY: host
+host: ## check what the machine needs, and install missing Debian packages
+	@scripts/tools host
+
+.PHONY: tools
+tools: ## every pinned etcd version, into the cache
+	@scripts/tools all
+
+.PHONY: tools-quick
+tools-quick: ## only the etcd version that is quickest to get
+	@scripts/tools quick
+
+.PHONY: lint
+lint: host ## format, clippy, the repository's own rules, shell syntax
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask tidy
+	cargo run -q -p xtask --bin codegen -- --check
+	for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
+
+.PHONY: test
+test: host tools ## unit and property tests, and the tier that runs real etcd
+	cargo build -p quorate
+	cargo test --workspace
+
+.PHONY: e2e
+e2e: host tools ## the binary against real clusters, end to end
+	cargo build -p quorate
+	cargo test -p quorate-tests --features e2e -- --test-threads=1
+
+.PHONY: sim
+sim: host ## the simulator over SEEDS seeds (default 1000)
+	cargo run --profile sim -p quorate-sim --bin qsim -- run --seeds $(SEEDS)
+
+.PHONY: bench
+bench: host tools build ## sizes, ratios and write gaps of this machine; a verdict on nothing
+	cargo bench -p quorate-tests --bench host
+
+.PHONY: codegen
+codegen: host ## regenerate checked-in generated code
+	cargo run -q -p xtask --bin codegen
+
+.PHONY: clean
+clean: ## remove build output; the etcd cache stays
+	cargo clean
+
+endif

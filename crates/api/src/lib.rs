@@ -1,0 +1,43 @@
+//! The EtcdCluster manifest: its types, its reading, its rules, and edits of its text.
+//!
+//! In: YAML a person wrote. Out: [`Cluster`], checked values that the grounds work from, or every fault at
+//! once, each with the field, what was found, what was expected and what to do.
+//!
+//! What must never happen: a field that is silently ignored because it was misspelt; a fault found only
+//! after another one was mended; an edit that changes anything but the one field it is about.
+//!
+//! ```text
+//! text ──parse──▶ EtcdCluster ──validate / resolve──▶ Cluster + warnings, or faults
+//! text ──edit::set_*──▶ text
+//! ```
+
+pub mod edit;
+
+mod cluster;
+mod fault;
+mod layout;
+mod manifest;
+mod options;
+mod parse;
+mod path;
+mod pod;
+mod quantity;
+mod resolve;
+mod sample;
+mod storage;
+mod validate;
+mod version;
+
+pub use cluster::{Affinity, ClusterSpec, Host, Tls};
+pub use fault::{Fault, Invalid, Warning};
+pub use manifest::{API_VERSION, EtcdCluster, GROUP, KIND, Metadata};
+pub use options::{CompactionMode, LogLevel, Metrics, Options};
+pub use parse::parse;
+pub use path::FieldPath;
+pub use pod::{PodMetadata, PodTemplate, Resources};
+pub use quantity::{BadQuantity, Quantity};
+pub use resolve::{Cluster, HostSettings, OptionValues, resolve};
+pub use sample::default_manifest;
+pub use storage::{Storage, VolumeClaimTemplate};
+pub use validate::{Ground, MAX_NAME, validate};
+pub use version::{BadVersion, SUPPORTED_MINORS, check_version};

@@ -1,0 +1,108 @@
+//! Where in a manifest a field is: `spec.podTemplate.metadata.annotations["prometheus.io/port"]`.
+
+use std::fmt;
+
+/// One step from a value to a value inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+/// A field's place in a manifest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldPath(Vec<Segment>);
+
+impl FieldPath {
+    /// The field of these plain keys, e.g. `"spec.replicas"`. For keys that hold a dot use [`FieldPath::key`].
+    pub fn of(dotted: &str) -> FieldPath {
+        FieldPath(
+            dotted
+                .split('.')
+                .filter(|key| !key.is_empty())
+                .map(|key| Segment::Key(key.to_owned()))
+                .collect(),
+        )
+    }
+
+    /// The field `key` inside this one.
+    pub fn key(&self, key: &str) -> FieldPath {
+        self.with(Segment::Key(key.to_owned()))
+    }
+
+    /// Element `index` of this list.
+    pub fn index(&self, index: usize) -> FieldPath {
+        self.with(Segment::Index(index))
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.0
+    }
+
+    fn with(&self, segment: Segment) -> FieldPath {
+        let mut segments = self.0.clone();
+        segments.push(segment);
+        FieldPath(segments)
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("the manifest");
+        }
+        for (position, segment) in self.0.iter().enumerate() {
+            match segment {
+                Segment::Index(index) => write!(f, "[{index}]")?,
+                Segment::Key(key) if key.contains(['.', '/', '[', ' ']) || key.is_empty() => {
+                    write!(f, "[{key:?}]")?
+                }
+                Segment::Key(key) if position == 0 => f.write_str(key)?,
+                Segment::Key(key) => write!(f, ".{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<&serde_ignored::Path<'_>> for FieldPath {
+    fn from(path: &serde_ignored::Path<'_>) -> FieldPath {
+        use serde_ignored::Path;
+        match path {
+            Path::Root => FieldPath::default(),
+            Path::Seq { parent, index } => FieldPath::from(*parent).index(*index),
+            Path::Map { parent, key } => FieldPath::from(*parent).key(key),
+            Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
+                FieldPath::from(*parent)
+            }
+        }
+    }
+}
+
+impl From<&serde_path_to_error::Path> for FieldPath {
+    fn from(path: &serde_path_to_error::Path) -> FieldPath {
+        use serde_path_to_error::Segment as Step;
+        path.iter().fold(FieldPath::default(), |at, step| match step {
+            Step::Seq { index } => at.index(*index),
+            Step::Map { key } => at.key(key),
+            Step::Enum { .. } | Step::Unknown => at,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown() {
+        let annotations = FieldPath::of("spec.podTemplate.metadata.annotations");
+        assert_eq!(annotations.to_string(), "spec.podTemplate.metadata.annotations");
+        assert_eq!(
+            annotations.key("prometheus.io/port").to_string(),
+            "spec.podTemplate.metadata.annotations[\"prometheus.io/port\"]"
+        );
+        assert_eq!(FieldPath::of("a").index(2).key("b").to_string(), "a[2].b");
+        assert_eq!(FieldPath::default().to_string(), "the manifest");
+    }
+}

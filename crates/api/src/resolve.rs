@@ -1,0 +1,194 @@
+//! From a manifest as written to checked values.
+//!
+//! In: a manifest and a ground. Out: [`Cluster`], which the grounds work from, or [`Invalid`] with all faults.
+//! Never: a [`Cluster`] from a manifest with a fault.
+
+use semver::Version;
+
+use crate::cluster::Affinity;
+use crate::fault::{Invalid, Warning};
+use crate::layout;
+use crate::manifest::EtcdCluster;
+use crate::options::{CompactionMode, LogLevel, Metrics};
+use crate::pod::PodTemplate;
+use crate::storage::VolumeClaimTemplate;
+use crate::validate::{self, Findings, Ground};
+
+/// A cluster that may be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Its name: a DNS label with room for a member's number.
+    pub name: String,
+    /// The namespace, if one was given.
+    pub namespace: Option<String>,
+    /// The number of members, at least one.
+    pub replicas: u32,
+    /// A supported version of etcd.
+    pub version: Version,
+    /// The size of a member's volume.
+    pub storage_bytes: u64,
+    /// The claim, with Kubernetes' defaults filled in.
+    pub claim: VolumeClaimTemplate,
+    /// What pods carry; its affinity is the one of either field.
+    pub pod: PodTemplate,
+    /// Encryption is on.
+    pub tls: bool,
+    /// etcd's own settings.
+    pub options: OptionValues,
+    /// The largest database; `None` leaves it to etcd.
+    pub quota_bytes: Option<u64>,
+    /// Look, but change nothing.
+    pub paused: bool,
+    /// Members are restarted when this changes.
+    pub force_redeployment_reason: Option<String>,
+    /// Settings on this machine.
+    pub host: HostSettings,
+}
+
+/// etcd's own settings; `None` leaves a setting to etcd.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OptionValues {
+    /// `--heartbeat-interval`.
+    pub heartbeat_ms: Option<u64>,
+    /// `--election-timeout`.
+    pub election_ms: Option<u64>,
+    /// `--snapshot-count`.
+    pub snapshot_count: Option<u64>,
+    /// `--auto-compaction-mode`.
+    pub auto_compaction_mode: Option<CompactionMode>,
+    /// `--auto-compaction-retention`, as written.
+    pub auto_compaction_retention: Option<String>,
+    /// `--max-request-bytes`.
+    pub max_request_bytes: Option<u64>,
+    /// `--max-txn-ops`.
+    pub max_txn_ops: Option<u64>,
+    /// `--max-snapshots`.
+    pub max_snapshots: Option<u64>,
+    /// `--max-wals`.
+    pub max_wals: Option<u64>,
+    /// `--log-level`.
+    pub log_level: Option<LogLevel>,
+    /// `--metrics`.
+    pub metrics: Option<Metrics>,
+}
+
+impl OptionValues {
+    /// The settings as etcd's configuration names and values (the flags' names, without the dashes before).
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let number = |value: Option<u64>| value.map(|value| value.to_string());
+        let all = [
+            ("heartbeat-interval", number(self.heartbeat_ms)),
+            ("election-timeout", number(self.election_ms)),
+            ("snapshot-count", number(self.snapshot_count)),
+            (
+                "auto-compaction-mode",
+                self.auto_compaction_mode.map(|mode| mode.as_str().to_owned()),
+            ),
+            (
+                "auto-compaction-retention",
+                self.auto_compaction_retention.clone(),
+            ),
+            ("max-request-bytes", number(self.max_request_bytes)),
+            ("max-txn-ops", number(self.max_txn_ops)),
+            ("max-snapshots", number(self.max_snapshots)),
+            ("max-wals", number(self.max_wals)),
+            ("log-level", self.log_level.map(|level| level.as_str().to_owned())),
+            ("metrics", self.metrics.map(|metrics| metrics.as_str().to_owned())),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+}
+
+/// Settings on this machine; `None` leaves a setting to the host ground.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostSettings {
+    /// The first member's client port.
+    pub client_port: Option<u16>,
+    /// The first member's peer port.
+    pub peer_port: Option<u16>,
+    /// The first part of the systemd units' names.
+    pub unit_name: Option<String>,
+    /// A member's memory limit.
+    pub memory_limit_bytes: Option<u64>,
+    /// A member's CPU limit, in thousandths of a core.
+    pub cpu_thousandths: Option<u64>,
+}
+
+/// The checked values of `manifest` on `ground`, with what is worth knowing. `text` and `origin` are where the
+/// manifest was read from: the faults name their lines by them.
+pub fn resolve(
+    manifest: &EtcdCluster,
+    ground: Ground,
+    text: &str,
+    origin: &str,
+) -> Result<(Cluster, Vec<Warning>), Invalid> {
+    let mut found = Findings {
+        ground,
+        faults: Vec::new(),
+        warnings: Vec::new(),
+    };
+    let cluster = read(manifest, &mut found);
+    if found.faults.is_empty() {
+        return Ok((cluster, found.warnings));
+    }
+    for fault in &mut found.faults {
+        fault.line = layout::line_near(text, &fault.path);
+    }
+    Err(Invalid {
+        origin: origin.to_owned(),
+        faults: found.faults,
+    })
+}
+
+/// Applies every rule. What it returns counts only if no fault was found.
+pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
+    let spec = &manifest.spec;
+    let name = validate::name(manifest.metadata.name.as_deref(), found);
+    let replicas = validate::replicas(spec.replicas, found);
+    let version = validate::version(spec.version.as_deref(), found);
+    let storage_bytes = validate::storage(spec.storage.as_ref(), found);
+    validate::pod(spec, found);
+    let options = validate::options(spec.options.as_ref(), found);
+    let quota_bytes = validate::quota(spec.quota.as_ref(), storage_bytes, found);
+    let host = validate::host(spec.host.as_ref(), found);
+    Cluster {
+        name,
+        namespace: manifest.metadata.namespace.clone(),
+        replicas,
+        version,
+        storage_bytes,
+        claim: claim(manifest),
+        pod: pod(spec.pod_template.as_ref(), spec.affinity.as_ref()),
+        tls: match &spec.tls {
+            Some(tls) => tls.enabled.unwrap_or(true),
+            None => found.ground == Ground::Host,
+        },
+        options,
+        quota_bytes,
+        paused: spec.paused.unwrap_or(false),
+        force_redeployment_reason: spec.force_redeployment_reason.clone(),
+        host,
+    }
+}
+
+fn claim(manifest: &EtcdCluster) -> VolumeClaimTemplate {
+    let written = manifest
+        .spec
+        .storage
+        .as_ref()
+        .and_then(|storage| storage.volume_claim_template.clone());
+    let mut claim = written.unwrap_or_default();
+    claim
+        .access_modes
+        .get_or_insert_with(|| vec!["ReadWriteOnce".to_owned()]);
+    claim.volume_mode.get_or_insert_with(|| "Filesystem".to_owned());
+    claim
+}
+
+fn pod(template: Option<&PodTemplate>, affinity: Option<&Affinity>) -> PodTemplate {
+    let mut pod = template.cloned().unwrap_or_default();
+    pod.affinity = pod.affinity.or_else(|| affinity.cloned());
+    pod
+}

@@ -1,0 +1,26 @@
+//! etcd's data directory, seen from outside a running etcd.
+//!
+//! In: the path of a data directory. Out: whose it is and whether its head is intact ([`look`]), the lock that
+//! keeps etcd and others away while something is decided ([`DbLock`]), and a safe way to put a directory out
+//! of the way ([`move_aside`]).
+//!
+//! What must never happen: a byte of etcd's written; a directory judged or moved while an etcd has it; a panic
+//! or an unbounded allocation, whatever the files hold; data deleted.
+//!
+//! ```text
+//! DATA-DIR/member/snap/db                                       bbolt file: bolt
+//! DATA-DIR/member/wal/0000000000000000-0000000000000000.wal     log segments: wal
+//! ```
+
+mod aside;
+mod bolt;
+mod error;
+mod lock;
+mod look;
+mod wal;
+
+pub use aside::move_aside;
+pub use error::Error;
+pub use lock::{Attempt, DbLock};
+pub use look::{Db, Identity, Look, db_path, look};
+pub use wal::SegmentName;

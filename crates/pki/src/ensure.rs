@@ -1,0 +1,149 @@
+//! One pass over the certificate directory: look at each pair, keep it or make it anew.
+//!
+//! In: the directory, what is wanted, the policy, the time. Out: a [`Report`]; the directory is good.
+//! Never: a new CA while the old one is good; a key written after its certificate (a crash between the two
+//! then shows as a mismatch, which the next pass repairs); a former CA file deleted.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::Error;
+use crate::examine::{self, Pair, Timing};
+use crate::files::{self, Dir, Kind};
+use crate::inspect::Fingerprint;
+use crate::issue::{self, Authority, Leaf, LeafUsages, Made};
+use crate::layout::{Layout, PairPaths};
+use crate::report::{Outcome, PairReport, Report, Role, Why};
+use crate::wanted::{Policy, Wanted};
+
+/// Makes `dir` hold what `wanted` asks for, touching only what is missing, broken, wrong or ends soon.
+///
+/// The directory is locked meanwhile; a second caller gets [`Error::Busy`].
+pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> Result<Report, Error> {
+    wanted.check()?;
+    policy.check()?;
+    let pass = Pass {
+        dir: Dir::open(dir)?,
+        layout: Layout::new(dir),
+        timing: Timing { now, policy },
+    };
+    let ca = pass.authority(wanted)?;
+    let mut pairs = vec![ca.report];
+    for member in &wanted.members {
+        let leaf = Leaf {
+            common_name: &member.name,
+            cluster_name: &wanted.cluster_name,
+            sans: member.sans.clone(),
+            usages: LeafUsages::ServerAndClient,
+        };
+        pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ca.authority)?);
+        pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &ca.authority)?);
+    }
+    let client = Leaf {
+        common_name: &wanted.client_name,
+        cluster_name: &wanted.cluster_name,
+        sans: BTreeSet::new(),
+        usages: LeafUsages::Client,
+    };
+    pairs.push(pass.leaf(Role::Client, &client, &ca.authority)?);
+    Ok(Report {
+        ca_changed: pairs[0].made(),
+        ca_fingerprint: Fingerprint::of(&ca.authority.der),
+        moved_aside: ca.moved_aside,
+        clock_behind: Some(pairs[0].not_before).filter(|begin| *begin > now),
+        pairs,
+    })
+}
+
+struct Pass<'a> {
+    dir: Dir,
+    layout: Layout,
+    timing: Timing<'a>,
+}
+
+struct Ca {
+    authority: Authority,
+    report: PairReport,
+    moved_aside: Vec<PathBuf>,
+}
+
+impl Pass<'_> {
+    fn authority(&self, wanted: &Wanted) -> Result<Ca, Error> {
+        let paths = self.layout.ca();
+        let failed = |source: rcgen::Error| Error::Issue {
+            subject: "the CA".to_owned(),
+            source: source.into(),
+        };
+        match examine::authority(&paths, self.timing)? {
+            Ok(pair) => {
+                let report = self.kept(Role::Ca, paths, &pair)?;
+                let authority = Authority::new(pair.der, pair.key, report.not_before..report.not_after)
+                    .map_err(failed)?;
+                Ok(Ca {
+                    authority,
+                    report,
+                    moved_aside: Vec::new(),
+                })
+            }
+            Err(why) => {
+                let made = issue::authority(
+                    &wanted.cluster_name,
+                    self.timing.policy.ca_lifetime,
+                    self.timing.now,
+                )?;
+                // The certificate goes first: a key without one is plainly unfinished.
+                let mut moved_aside = Vec::new();
+                moved_aside.extend(self.dir.move_aside(&paths.cert)?);
+                moved_aside.extend(self.dir.move_aside(&paths.key)?);
+                let report = self.put(Role::Ca, paths, &made, why)?;
+                let authority = Authority::new(made.der, made.key, report.not_before..report.not_after)
+                    .map_err(failed)?;
+                Ok(Ca {
+                    authority,
+                    report,
+                    moved_aside,
+                })
+            }
+        }
+    }
+
+    fn leaf(&self, role: Role, leaf: &Leaf<'_>, authority: &Authority) -> Result<PairReport, Error> {
+        let paths = self.layout.of(&role);
+        match examine::leaf(&paths, leaf, authority, self.timing)? {
+            Ok(pair) => self.kept(role, paths, &pair),
+            Err(why) => {
+                let made = issue::leaf(leaf, authority, self.timing.policy.leaf_lifetime, self.timing.now)?;
+                self.put(role, paths, &made, why)
+            }
+        }
+    }
+
+    fn kept(&self, role: Role, paths: PairPaths, pair: &Pair) -> Result<PairReport, Error> {
+        let key_mode_fixed = files::protect(&paths.key)?;
+        let (not_before, not_after) = (pair.info.not_before, pair.info.not_after);
+        Ok(PairReport {
+            role,
+            paths,
+            outcome: Outcome::Kept,
+            key_mode_fixed,
+            not_before,
+            not_after,
+        })
+    }
+
+    fn put(&self, role: Role, paths: PairPaths, made: &Made, why: Why) -> Result<PairReport, Error> {
+        self.dir.write(&paths.key, Kind::Key, made.key_pem.as_bytes())?;
+        self.dir
+            .write(&paths.cert, Kind::Certificate, made.cert_pem.as_bytes())?;
+        let (not_before, not_after) = (made.not_before, made.not_after);
+        Ok(PairReport {
+            role,
+            paths,
+            outcome: Outcome::Made(why),
+            key_mode_fixed: false,
+            not_before,
+            not_after,
+        })
+    }
+}

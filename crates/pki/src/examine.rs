@@ -1,0 +1,174 @@
+//! Judges a certificate and its key as they are on disk.
+//!
+//! In: two paths and what is wanted of them. Out: the good pair, or the reason to remake it.
+//! Never: an IO error taken for a broken file; a text that quotes a key.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::SystemTime;
+
+use rcgen::KeyPair;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::inspect::{self, CertInfo, Usage};
+use crate::issue::{Authority, Leaf, LeafUsages};
+use crate::layout::PairPaths;
+use crate::report::Why;
+use crate::wanted::Policy;
+use crate::{Error, files};
+
+/// A certificate and the key that belongs to it. No `Debug`: it holds the key.
+pub(crate) struct Pair {
+    pub(crate) der: CertificateDer<'static>,
+    pub(crate) info: CertInfo,
+    pub(crate) key: KeyPair,
+}
+
+/// What an examination comes to.
+pub(crate) type Verdict = Result<Pair, Why>;
+
+/// When it is, and what that means for a certificate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing<'a> {
+    pub(crate) now: SystemTime,
+    pub(crate) policy: &'a Policy,
+}
+
+impl Timing<'_> {
+    fn ending(&self, info: &CertInfo) -> Option<Why> {
+        let until = info.not_after;
+        match until.duration_since(self.now) {
+            Err(_) => Some(Why::Expired { until }),
+            Ok(left) if left.is_zero() => Some(Why::Expired { until }),
+            Ok(left) if left < self.policy.renew_before => Some(Why::NearExpiry { until }),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// The CA. One that begins in the future is good: see [`crate::Report::clock_behind`].
+pub(crate) fn authority(paths: &PairPaths, timing: Timing<'_>) -> Result<Verdict, Error> {
+    let pair = match load(paths)? {
+        Ok(pair) => pair,
+        Err(why) => return Ok(Err(why)),
+    };
+    let info = &pair.info;
+    if !info.is_ca || !info.usages.contains(&Usage::CertSign) {
+        return Ok(Err(Why::WrongUsage {
+            found: info.usages.clone(),
+        }));
+    }
+    Ok(match timing.ending(info) {
+        Some(why) => Err(why),
+        None => Ok(pair),
+    })
+}
+
+/// A leaf that should say `wanted` and be signed by `authority`.
+pub(crate) fn leaf(
+    paths: &PairPaths,
+    wanted: &Leaf<'_>,
+    authority: &Authority,
+    timing: Timing<'_>,
+) -> Result<Verdict, Error> {
+    let pair = match load(paths)? {
+        Ok(pair) => pair,
+        Err(why) => return Ok(Err(why)),
+    };
+    Ok(match fault(&pair, wanted, authority, timing) {
+        Some(why) => Err(why),
+        None => Ok(pair),
+    })
+}
+
+fn fault(pair: &Pair, wanted: &Leaf<'_>, authority: &Authority, timing: Timing<'_>) -> Option<Why> {
+    let info = &pair.info;
+    if info.is_ca || !usages_fit(&info.usages, wanted.usages) {
+        return Some(Why::WrongUsage {
+            found: info.usages.clone(),
+        });
+    }
+    if !signed_by(&pair.der, &authority.der) {
+        return Some(Why::NotSignedByCa);
+    }
+    if info.sans != wanted.sans {
+        return Some(Why::WrongSans {
+            found: info.sans.clone(),
+            wanted: wanted.sans.clone(),
+        });
+    }
+    if info.common_name != wanted.common_name {
+        let (found, wanted) = (info.common_name.clone(), wanted.common_name.to_owned());
+        return Some(Why::WrongName { found, wanted });
+    }
+    // Under a CA that is not valid yet either, it is the clock that is wrong, and no new leaf would help.
+    if info.not_before > timing.now && authority.not_before <= timing.now {
+        return Some(Why::NotYetValid {
+            from: info.not_before,
+        });
+    }
+    timing.ending(info)
+}
+
+fn usages_fit(found: &[Usage], wanted: LeafUsages) -> bool {
+    let wanted = match wanted {
+        LeafUsages::ServerAndClient => {
+            BTreeSet::from([Usage::DigitalSignature, Usage::ServerAuth, Usage::ClientAuth])
+        }
+        LeafUsages::Client => BTreeSet::from([Usage::DigitalSignature, Usage::ClientAuth]),
+    };
+    found.iter().cloned().collect::<BTreeSet<_>>() == wanted
+}
+
+fn signed_by(cert: &CertificateDer<'_>, ca: &CertificateDer<'_>) -> bool {
+    let (Ok(cert), Ok(ca)) = (inspect::parse(cert), inspect::parse(ca)) else {
+        return false;
+    };
+    cert.issuer() == ca.subject() && cert.verify_signature(Some(ca.public_key())).is_ok()
+}
+
+fn load(paths: &PairPaths) -> Result<Verdict, Error> {
+    let missing = |path: &Path| {
+        Ok(Err(Why::Missing {
+            path: path.to_owned(),
+        }))
+    };
+    let Some(cert_pem) = files::read(&paths.cert)? else {
+        return missing(&paths.cert);
+    };
+    let Some(key_pem) = files::read(&paths.key)? else {
+        return missing(&paths.key);
+    };
+    let unreadable = |path: &Path, why: String| {
+        Ok(Err(Why::Unreadable {
+            path: path.to_owned(),
+            why,
+        }))
+    };
+    let der = match inspect::certificate_der(&cert_pem) {
+        Ok(der) => der,
+        Err(why) => return unreadable(&paths.cert, why),
+    };
+    let (info, public_key) = match inspect::parse(&der) {
+        Ok(cert) => (
+            inspect::describe(&der, &cert),
+            cert.public_key().subject_public_key.data.to_vec(),
+        ),
+        Err(why) => return unreadable(&paths.cert, why),
+    };
+    // The parsers' own words are left out: they might quote what they stumbled over.
+    let Some(key) = private_key(&key_pem) else {
+        return unreadable(&paths.key, "it is not a private key in PEM form".to_owned());
+    };
+    if key.public_key_raw() != public_key {
+        return Ok(Err(Why::KeyMismatch));
+    }
+    Ok(Ok(Pair { der, info, key }))
+}
+
+/// The key in a PEM text. Its label counts: etcd goes by it, rcgen alone would not.
+fn private_key(pem: &[u8]) -> Option<KeyPair> {
+    let der = PrivateKeyDer::from_pem_slice(pem).ok()?;
+    KeyPair::try_from(&der).ok()
+}

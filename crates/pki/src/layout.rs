@@ -1,0 +1,70 @@
+//! Which file is where in the certificate directory.
+//!
+//! In: the directory and a member's name. Out: paths. Nothing is read or written here.
+
+use std::path::{Path, PathBuf};
+
+use crate::report::Role;
+
+/// The two files of one certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairPaths {
+    /// The certificate, PEM, 0644.
+    pub cert: PathBuf,
+    /// Its private key, PEM, 0600.
+    pub key: PathBuf,
+}
+
+/// The paths in a certificate directory, as [`crate::ensure`] keeps them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    dir: PathBuf,
+}
+
+impl Layout {
+    /// The layout of `dir`.
+    pub fn new(dir: &Path) -> Layout {
+        Layout { dir: dir.to_owned() }
+    }
+
+    /// The directory itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The CA; clients and members need its certificate only.
+    pub fn ca(&self) -> PairPaths {
+        self.pair("ca")
+    }
+
+    /// What `member` shows to clients.
+    pub fn server(&self, member: &str) -> PairPaths {
+        self.pair(&format!("server-{member}"))
+    }
+
+    /// What `member` uses between members.
+    pub fn peer(&self, member: &str) -> PairPaths {
+        self.pair(&format!("peer-{member}"))
+    }
+
+    /// What quorate and its users dial with.
+    pub fn client(&self) -> PairPaths {
+        self.pair("client")
+    }
+
+    pub(crate) fn of(&self, role: &Role) -> PairPaths {
+        match role {
+            Role::Ca => self.ca(),
+            Role::Server(member) => self.server(member),
+            Role::Peer(member) => self.peer(member),
+            Role::Client => self.client(),
+        }
+    }
+
+    fn pair(&self, stem: &str) -> PairPaths {
+        PairPaths {
+            cert: self.dir.join(format!("{stem}.crt")),
+            key: self.dir.join(format!("{stem}.key")),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Certificates of a local etcd cluster, kept in one directory.
+//!
+//! In: a directory, what the cluster needs ([`Wanted`]), for how long ([`Policy`]) and the time.
+//! Out: a directory in which every certificate is present, matches its key, is signed by the one CA
+//! and will stay valid for a while, and a [`Report`] that says what was found and what was done.
+//!
+//! What must never happen: a private key that others can read, even for a moment; a secret in an error,
+//! a report or a `Debug` text; a CA file deleted (it is moved aside); a crash that leaves something the
+//! next [`ensure`] does not repair.
+//!
+//! ```text
+//! pki/                      0700
+//!   ca.crt  ca.key          the authority; certificates 0644, keys 0600
+//!   server-NAME.crt  .key   what member NAME shows to clients (and to itself: etcd's gateway dials it)
+//!   peer-NAME.crt    .key   what member NAME shows to, and dials, the other members with
+//!   client.crt  client.key  what quorate and its users dial with
+//!   ca.crt.aside-N          former authorities, the last three
+//! ```
+
+mod ensure;
+mod error;
+mod examine;
+mod files;
+mod inspect;
+mod issue;
+mod layout;
+mod report;
+mod wanted;
+
+pub use ensure::ensure;
+pub use error::Error;
+pub use inspect::{CertInfo, Fingerprint, Usage, inspect};
+pub use layout::{Layout, PairPaths};
+pub use report::{Outcome, PairReport, Report, Role, Why};
+pub use wanted::{MemberIdentity, Policy, San, Wanted};

@@ -1,0 +1,195 @@
+//! Clients that never stop: each puts, swaps and reads through members in turn, and records every answer.
+//!
+//! Never: more than a bounded rate, or traffic to anything but the endpoints of the cluster under test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use quorate_client::{CasResult, Consistency, Endpoint, Error, KeyValue, Outcome, Timeouts, Tls};
+use tokio::task::JoinSet;
+
+use crate::history::{Ask, Entry, Found, History, Told};
+
+/// How many keys they share.
+const KEYS: u64 = 8;
+/// The pause between two questions of one client.
+const PAUSE: Duration = Duration::from_millis(15);
+
+/// Running clients.
+pub struct Clients {
+    /// What they recorded.
+    pub history: Arc<History>,
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+    ask: Asker,
+}
+
+/// What one client needs to ask.
+#[derive(Clone)]
+struct Asker {
+    endpoints: Arc<Vec<Endpoint>>,
+    history: Arc<History>,
+    next_value: Arc<AtomicU64>,
+}
+
+impl Clients {
+    /// Starts `count` clients on all of `urls`; members that do not exist yet simply do not answer.
+    pub fn start(count: usize, urls: &[String], tls: &Tls) -> Clients {
+        let timeouts = Timeouts {
+            connect: Duration::from_millis(500),
+            request: Duration::from_secs(3),
+            ..Timeouts::default()
+        };
+        let endpoint =
+            |url: &String| Endpoint::connect_lazy(url, Some(tls), timeouts).expect("a valid endpoint");
+        let history = Arc::new(History::default());
+        let ask = Asker {
+            endpoints: Arc::new(urls.iter().map(endpoint).collect()),
+            history: history.clone(),
+            next_value: Arc::new(AtomicU64::new(1)),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        for number in 0..count {
+            let (ask, stop) = (ask.clone(), stop.clone());
+            tasks.spawn(async move {
+                let mut rng = fastrand::Rng::with_seed(number as u64);
+                let mut at = number;
+                while !stop.load(Ordering::Relaxed) {
+                    if !ask.once(&mut rng, at).await {
+                        at += 1;
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+            });
+        }
+        Clients {
+            history,
+            stop,
+            tasks,
+            ask,
+        }
+    }
+
+    /// Stops them, reads every key once more, and gives the whole record.
+    pub async fn finish(mut self) -> Vec<Entry> {
+        self.stop.store(true, Ordering::Relaxed);
+        while self.tasks.join_next().await.is_some() {}
+        for key in 0..KEYS {
+            let mut answered = false;
+            for at in 0..self.ask.endpoints.len() * 20 {
+                answered = self.ask.read(&key_name(key), at).await;
+                if answered {
+                    break;
+                }
+            }
+            assert!(
+                answered,
+                "the cluster does not serve {} at the end",
+                key_name(key)
+            );
+        }
+        self.history.entries()
+    }
+}
+
+fn key_name(key: u64) -> String {
+    format!("torture/{key}")
+}
+
+fn decode(kv: &KeyValue) -> Found {
+    let text = std::str::from_utf8(&kv.value).unwrap_or_default();
+    Found {
+        value: text.parse().unwrap_or(0),
+        revision: kv.mod_revision,
+        version: kv.version,
+    }
+}
+
+fn failed(error: &Error) -> Told {
+    match error.outcome() {
+        Outcome::NotDone => Told::Refused,
+        Outcome::Unknown => Told::Unknown,
+    }
+}
+
+impl Asker {
+    fn endpoint(&self, at: usize) -> &Endpoint {
+        &self.endpoints[at % self.endpoints.len()]
+    }
+
+    /// One question; false if this endpoint gave no proper answer.
+    async fn once(&self, rng: &mut fastrand::Rng, at: usize) -> bool {
+        let key = key_name(rng.u64(..KEYS));
+        match rng.u8(..10) {
+            0..4 => self.put(&key, at).await,
+            4..6 => self.swap(&key, at).await,
+            _ => self.read(&key, at).await,
+        }
+    }
+
+    fn note(&self, key: &str, asked: Duration, ask: Ask, told: Told) -> bool {
+        let proper = !matches!(told, Told::Unknown | Told::Refused);
+        self.history.record(Entry {
+            asked,
+            answered: self.history.now(),
+            key: key.to_owned(),
+            ask,
+            told,
+        });
+        proper
+    }
+
+    async fn put(&self, key: &str, at: usize) -> bool {
+        let value = self.next_value.fetch_add(1, Ordering::Relaxed);
+        let asked = self.history.now();
+        let told = match self
+            .endpoint(at)
+            .put(key.as_bytes(), value.to_string().as_bytes())
+            .await
+        {
+            Ok(revision) => Told::Written(revision),
+            Err(error) => failed(&error),
+        };
+        self.note(key, asked, Ask::Put(value), told)
+    }
+
+    /// Reads, then swaps on what it read.
+    async fn swap(&self, key: &str, at: usize) -> bool {
+        let Ok(current) = self
+            .endpoint(at)
+            .get(key.as_bytes(), Consistency::Linearizable)
+            .await
+        else {
+            return false;
+        };
+        let expected = current.map_or(0, |kv| kv.mod_revision);
+        let value = self.next_value.fetch_add(1, Ordering::Relaxed);
+        let asked = self.history.now();
+        let bytes = value.to_string();
+        let told = match self
+            .endpoint(at)
+            .compare_and_swap(key.as_bytes(), expected, bytes.as_bytes())
+            .await
+        {
+            Ok(CasResult::Swapped { revision }) => Told::Written(revision),
+            Ok(CasResult::Conflict { .. }) => Told::Declined,
+            Err(error) => failed(&error),
+        };
+        self.note(key, asked, Ask::Swap { expected, value }, told)
+    }
+
+    async fn read(&self, key: &str, at: usize) -> bool {
+        let asked = self.history.now();
+        let told = match self
+            .endpoint(at)
+            .get(key.as_bytes(), Consistency::Linearizable)
+            .await
+        {
+            Ok(found) => Told::Found(found.as_ref().map(decode)),
+            Err(error) => failed(&error),
+        };
+        self.note(key, asked, Ask::Read, told)
+    }
+}

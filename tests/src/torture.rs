@@ -1,0 +1,98 @@
+//! A disaster under continuous clients, and the verdict on what they recorded.
+
+use std::time::Duration;
+
+use crate::clients::Clients;
+use crate::cluster::Cluster;
+use crate::verdict::judge;
+
+/// How many clients ask at once.
+const CLIENTS: usize = 6;
+
+/// Clients on a running cluster, named for what is done to it meanwhile.
+pub struct Torture {
+    clients: Clients,
+    runtime: tokio::runtime::Runtime,
+    began: std::time::Instant,
+}
+
+impl Torture {
+    /// Starts clients on `cluster`, which must be ready, and waits until they write.
+    pub fn start(cluster: &Cluster) -> Torture {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("a runtime");
+        let clients = {
+            let _inside = runtime.enter();
+            Clients::start(CLIENTS, &cluster.client_urls(7), &cluster.tls())
+        };
+        let torture = Torture {
+            clients,
+            runtime,
+            began: std::time::Instant::now(),
+        };
+        torture.await_writes(20);
+        torture
+    }
+
+    /// Waits until `more` further writes were acknowledged: the cluster serves.
+    pub fn await_writes(&self, more: usize) {
+        let before = self.clients.history.written();
+        let began = std::time::Instant::now();
+        while self.clients.history.written() < before + more {
+            assert!(
+                began.elapsed() < crate::cluster::PATIENCE,
+                "no {more} writes in {:?}",
+                crate::cluster::PATIENCE
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Does something to the cluster and prints how long writes paused meanwhile.
+    pub fn during<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
+        let from = self.clients.history.now();
+        let result = act();
+        self.await_writes(10);
+        let to = self.clients.history.now();
+        let gap = self.clients.history.longest_gap(from, to);
+        println!(
+            "{what}: {:.1} s, longest write gap {:.2} s",
+            (to - from).as_secs_f64(),
+            gap.as_secs_f64()
+        );
+        result
+    }
+
+    /// Stops the clients and gives the verdict: every acknowledged write is there, no read was stale.
+    pub fn verdict(self) {
+        let entries = self.runtime.block_on(self.clients.finish());
+        let wrong = judge(&entries);
+        let acknowledged = entries
+            .iter()
+            .filter(|e| matches!(e.told, crate::history::Told::Written(_)))
+            .count();
+        let unclear = entries
+            .iter()
+            .filter(|e| e.told == crate::history::Told::Unknown)
+            .count();
+        println!(
+            "{} answers in {:.0} s, {acknowledged} writes acknowledged, {unclear} unclear, {} wrong",
+            entries.len(),
+            self.began.elapsed().as_secs_f64(),
+            wrong.len()
+        );
+        assert!(
+            wrong.is_empty(),
+            "{} faults, first: {:#?}",
+            wrong.len(),
+            &wrong[..wrong.len().min(10)]
+        );
+        assert!(
+            acknowledged > 100,
+            "only {acknowledged} writes: the clients hardly ran"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! A member's data deleted: while it runs, while it is down, in part; with and without a supervisor watching.
+#![cfg(feature = "e2e")]
+
+use std::path::Path;
+
+use quorate_host::status::Status;
+use quorate_tests::cluster::{Cluster, kill_member};
+use quorate_tests::etcd;
+use quorate_tests::torture::Torture;
+
+/// The ways to lose a member's data.
+const WIPES: [(&str, &str); 4] = [
+    ("the data directory", ""),
+    ("its member directory", "member"),
+    ("its write-ahead log", "member/wal"),
+    ("everything in its snap directory", "member/snap"),
+];
+
+fn wipe(data_dir: &Path, part: &str) {
+    let path = if part.is_empty() {
+        data_dir.to_owned()
+    } else {
+        data_dir.join(part)
+    };
+    std::fs::remove_dir_all(&path).unwrap_or_else(|e| panic!("cannot delete {}: {e}", path.display()));
+}
+
+fn ids(status: &Status) -> Vec<Option<String>> {
+    status.members.iter().map(|m| m.id.clone()).collect()
+}
+
+#[test]
+fn a_member_whose_data_is_deleted_comes_back_under_a_new_id_and_nothing_is_lost() {
+    let version = etcd::newest("3.6");
+    let mut cluster = Cluster::new(3, &version);
+    cluster.up();
+    let first = cluster.await_ready(3, &version);
+    let torture = Torture::start(&cluster);
+    for (n, (what, part)) in WIPES.iter().enumerate().take(3) {
+        let before = cluster.await_ready(3, &version);
+        // The first member first: it is the one that older operators start anew as a cluster of its own.
+        let victim = before.members[n % 2].clone();
+        torture.during(&format!("{what} of {} deleted", victim.name), || {
+            wipe(&victim.data_dir, part);
+            kill_member(victim.pid.expect("a process"));
+            cluster.await_status("a new id", |s| {
+                s.members
+                    .iter()
+                    .any(|m| m.name == victim.name && m.id.is_some() && m.id != victim.id)
+            });
+            let after = cluster.await_ready(3, &version);
+            assert_eq!(after.cluster_id, first.cluster_id, "one cluster, always");
+            assert_ne!(ids(&after), ids(&before));
+        });
+    }
+    torture.during("the data directory of a running member deleted", || {
+        let victim = cluster.await_ready(3, &version).members[2].clone();
+        wipe(&victim.data_dir, "");
+        cluster.await_status("a new id", |s| {
+            s.members
+                .iter()
+                .any(|m| m.name == victim.name && m.id.is_some() && m.id != victim.id)
+        });
+        cluster.await_ready(3, &version);
+    });
+    torture.verdict();
+    cluster.stop();
+}
+
+/// However it is wiped and whenever quorate is killed: the first member never forms a second cluster.
+#[test]
+fn a_wiped_first_member_never_forms_a_second_cluster() {
+    let version = etcd::newest("3.6");
+    for (what, part) in WIPES {
+        for killed_too in [false, true] {
+            let mut cluster = Cluster::new(3, &version);
+            cluster.up();
+            let before = cluster.await_ready(3, &version);
+            let victim = &before.members[0];
+            if killed_too {
+                cluster.kill_supervisor();
+            }
+            kill_member(victim.pid.expect("a process"));
+            wipe(&victim.data_dir, part);
+            if killed_too {
+                cluster.up();
+            }
+            let settled = cluster.await_status("three healthy members again", |s| {
+                quorate_tests::cluster::is_ready(s, 3, &version) && s.members[0].pid != victim.pid
+            });
+            println!(
+                "{what} wiped, supervisor killed: {killed_too}: id {:?} -> {:?}",
+                victim.id, settled.members[0].id
+            );
+            assert_eq!(
+                settled.cluster_id, before.cluster_id,
+                "{what}, supervisor killed: {killed_too}"
+            );
+            cluster.stop();
+        }
+    }
+}
+
+/// Killed at any moment of the very first start, then wiped: blocked or healed, never begun anew over what may have
+/// served.
+#[test]
+fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
+    let version = etcd::newest("3.6");
+    for replicas in [1u32, 3] {
+        for delay_ms in [0u64, 5, 20, 60, 120, 250, 500, 1000, 1500] {
+            let mut cluster = Cluster::new(replicas, &version);
+            cluster.up();
+            // Not a wait for something: the moment of the kill is what varies.
+            std::thread::sleep(std::time::Duration::from_millis(delay_ms));
+            cluster.kill_supervisor();
+            let data = cluster.root().join("members/t-0/g0");
+            let had_data = data.join("member/wal").exists();
+            let down = cluster.run(&["down"]);
+            assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
+            let served = data.join("member/wal").exists();
+            if served {
+                wipe(&data, "");
+            }
+            cluster.up();
+            let settled = cluster.await_status("ready or blocked", |s| {
+                quorate_tests::cluster::is_ready(s, replicas as usize, &version)
+                    || s.blocks.iter().any(|b| b.reason == "QuorumLost")
+            });
+            let blocked = settled.blocks.iter().any(|b| b.reason == "QuorumLost");
+            println!(
+                "{replicas} members, killed after {delay_ms} ms: had data {had_data}, wiped {served}, blocked {blocked}"
+            );
+            if served && replicas == 1 {
+                assert!(blocked, "the only member was wiped and began anew");
+            }
+            if !served {
+                assert!(!blocked, "nothing had been written, and it does not start");
+            }
+            cluster.stop();
+        }
+    }
+}
+
+#[test]
+fn the_only_member_wiped_blocks_and_its_data_put_back_heals() {
+    let version = etcd::newest("3.6");
+    let mut cluster = Cluster::new(1, &version);
+    cluster.up();
+    let before = cluster.await_ready(1, &version);
+    let data = &before.members[0].data_dir;
+    let away = cluster.root().join("moved-away");
+    kill_member(before.members[0].pid.expect("a process"));
+    std::fs::rename(data, &away).expect("the directory can be moved");
+    let blocked = cluster.await_status("blocked", |s| s.blocks.iter().any(|b| b.reason == "QuorumLost"));
+    assert!(
+        blocked.blocks[0].detail.contains("nothing is started anew"),
+        "{:?}",
+        blocked.blocks
+    );
+    std::fs::rename(&away, data).expect("the directory can be moved back");
+    let after = cluster.await_ready(1, &version);
+    assert_eq!(ids(&after), ids(&before));
+    cluster.stop();
+}

@@ -1,0 +1,54 @@
+//! Version changes by editing one value of the manifest, under clients that write down every answer.
+#![cfg(feature = "e2e")]
+
+use quorate_tests::cluster::Cluster;
+use quorate_tests::etcd;
+use quorate_tests::torture::Torture;
+
+/// All the way from the oldest to the newest supported minor, one at a time.
+#[test]
+fn no_acknowledged_write_is_lost_from_3_4_to_3_7() {
+    let path = ["3.4", "3.5", "3.6", "3.7"].map(etcd::newest);
+    let mut cluster = Cluster::new(3, &path[0]);
+    cluster.up();
+    let before = cluster.await_ready(3, &path[0]);
+    let torture = Torture::start(&cluster);
+    for version in &path[1..] {
+        torture.during(&format!("change to {version}"), || {
+            cluster.write_manifest(3, version);
+            let after = cluster.await_ready(3, version);
+            let ids =
+                |s: &quorate_host::status::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
+            assert_eq!(ids(&before), ids(&after), "members keep their identity and data");
+        });
+    }
+    torture.during("redeploy", || {
+        let pids = |s: &quorate_host::status::Status| s.members.iter().map(|m| m.pid).collect::<Vec<_>>();
+        let before = pids(&cluster.await_ready(3, &path[3]));
+        cluster.must(&["redeploy", "--reason", "because"]);
+        cluster.await_status("all members restarted", |s| {
+            pids(s).iter().zip(&before).all(|(a, b)| a != b && a.is_some())
+        });
+        cluster.await_ready(3, &path[3]);
+    });
+    torture.verdict();
+    cluster.stop();
+}
+
+/// A version that cannot be reached blocks, says why, and harms nothing.
+#[test]
+fn a_version_that_skips_a_minor_is_blocked_and_harms_nothing() {
+    let (from, to) = (etcd::newest("3.5"), etcd::newest("3.7"));
+    let mut cluster = Cluster::new(1, &from);
+    cluster.up();
+    let before = cluster.await_ready(1, &from);
+    cluster.write_manifest(1, &to);
+    let blocked = cluster.await_status("blocked", |s| s.blocks.iter().any(|b| b.reason == "VersionPath"));
+    assert_eq!(
+        blocked.members[0].pid, before.members[0].pid,
+        "the member was left alone"
+    );
+    cluster.write_manifest(1, &from);
+    cluster.await_ready(1, &from);
+    cluster.stop();
+}
