@@ -59,12 +59,26 @@ pub(crate) fn to_value(text: &str) -> Result<Value, Fault> {
             .location()
             .and_then(|at| usize::try_from(at.line()).ok())
             .filter(|line| *line > 0);
-        let words = error.without_snippet().to_string();
-        let fault = whole(
-            format!("text that is not YAML as quorate reads it ({words})"),
-            "one YAML document",
-            "Mend the line named; indent with spaces, and put texts that hold ': ' or '#' in quotes.",
-        );
+        let fault = match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key, .. } => whole(
+                format!(
+                    "the field {} a second time",
+                    key.as_deref().unwrap_or("named there")
+                ),
+                "each field once",
+                "Keep one of the two.",
+            ),
+            serde_saphyr::Error::MultipleDocuments { .. } => whole(
+                "a second document".to_owned(),
+                "one manifest in the file",
+                "Put each manifest in a file of its own.",
+            ),
+            error => whole(
+                format!("text that is not YAML ({error})"),
+                "one YAML document",
+                "Mend that line; indent with spaces, and put texts that hold ': ' or ' #' in quotes.",
+            ),
+        };
         Fault { line, ..fault }
     })?;
     match value {

@@ -15,6 +15,8 @@ mod disturbance;
 mod membership;
 mod remembering;
 mod starting;
+#[cfg(test)]
+mod tests;
 
 /// A rule of the safety list that a plan would break.
 #[derive(Clone, Debug, PartialEq, Eq)]

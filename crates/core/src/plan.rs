@@ -44,7 +44,7 @@ mod retire;
 mod rolling;
 mod scale;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use pass::Pass;
 
@@ -116,7 +116,7 @@ pub fn plan_with(
     let decided = pass.unknown_members() | pass.tend_learner();
     let decided = decided || pass.repair();
     let decided = decided || pass.roll();
-    let _ = decided || pass.shrink() || pass.grow();
+    let _ = decided || pass.resize();
     pass.retire();
     pass.finish()
 }

@@ -119,7 +119,11 @@ impl Etcd {
 
     /// The ids etcd itself answers with, (member, cluster), and the version of its cluster.
     fn says(&self) -> (u64, u64, String) {
-        let status = self.ask("POST", "/v3/maintenance/status", "{}").unwrap();
+        // Some versions put spaces into their JSON, some do not.
+        let status = self
+            .ask("POST", "/v3/maintenance/status", "{}")
+            .unwrap()
+            .replace(' ', "");
         let text = |name: &str| {
             let (_, after) = status
                 .split_once(&format!("\"{name}\":\""))

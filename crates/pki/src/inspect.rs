@@ -111,7 +111,7 @@ pub(crate) fn certificate_der(pem: &[u8]) -> Result<CertificateDer<'static>, Str
 /// The certificate in `der`, all of it.
 pub(crate) fn parse<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, String> {
     match X509Certificate::from_der(der) {
-        Ok((rest, cert)) if rest.is_empty() => Ok(cert),
+        Ok(([], cert)) => Ok(cert),
         Ok(_) => Err("bytes follow the certificate".to_owned()),
         Err(_) => Err("its content is not an X.509 certificate".to_owned()),
     }

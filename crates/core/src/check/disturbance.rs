@@ -67,11 +67,14 @@ fn voter_in(case: Case<'_>, ordinal: Ordinal) -> Option<MemberId> {
     let slot = case.after.slot(ordinal);
     let present =
         matches!(view.process, Process::Running { generation, .. } if generation == slot.generation);
-    let id = slot.member.filter(|_| present)?;
-    case.observed
+    let here = |id| slot.member == Some(id) || view.status.as_ref().is_some_and(|s| s.member == id);
+    let mut voters = case
+        .observed
         .quorum
         .iter()
         .flat_map(|q| &q.members)
-        .find(|m| m.id == id && !m.learner)
+        .filter(|m| present && !m.learner);
+    voters
+        .find(|m| here(m.id) || m.peer_urls.contains(&view.peer_url))
         .map(|m| m.id)
 }

@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use super::{BlockReason, pace};
 use crate::memory::{ChangeKind, LearnerWatch, Mark};
-use crate::model::{Ordinal, Process, StepKind, StepResult, Volume};
+use crate::model::{Process, StepKind, StepResult, Volume};
 
 impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
@@ -103,7 +103,8 @@ impl Pass<'_> {
         }
     }
 
-    /// A disturbed member is left alone until it runs as wanted and is healthy, or is no member any more.
+    /// A disturbance ends when its member is healthy again, whatever it runs: if that is not what is wanted (the user
+    /// changed it meanwhile), its turn simply comes again. It also ends when it is no member any more.
     fn settle_disturbance(&mut self) {
         if let Some(handover) = &self.memory.handover
             && self.leader().is_some_and(|l| l != handover.from)
@@ -114,20 +115,12 @@ impl Pass<'_> {
             return;
         };
         let member = self.memory.slot(ordinal).member;
-        if member.is_none() || self.well_as_wanted(ordinal) {
+        let view = self.view(ordinal);
+        let runs = view.is_some_and(|v| matches!(v.process, Process::Running { .. }));
+        let healthy = view.and_then(|v| v.status.as_ref()).is_some_and(|s| s.healthy);
+        if member.is_none() || (runs && healthy) {
             self.memory.disturbance = None;
         }
-    }
-
-    fn well_as_wanted(&self, ordinal: Ordinal) -> bool {
-        let Some(view) = self.view(ordinal) else {
-            return false;
-        };
-        let Process::Running { version, config, .. } = &view.process else {
-            return false;
-        };
-        let healthy = view.status.as_ref().is_some_and(|s| s.healthy);
-        healthy && *version == self.start_version(ordinal) && *config == self.spec.config
     }
 
     fn watch_learner(&mut self) {

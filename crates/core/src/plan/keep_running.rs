@@ -3,7 +3,7 @@
 
 use super::pass::Pass;
 use super::{BlockReason, StartHow, WaitReason};
-use crate::model::{Ordinal, Process, Volume, quorum};
+use crate::model::{ClusterId, FirstStart, Ordinal, Process, SlotView, Volume, quorum};
 
 impl Pass<'_> {
     /// Starts what is down, and says what is not well yet.
@@ -15,7 +15,8 @@ impl Pass<'_> {
             match (&view.process, &view.volume) {
                 (Process::Stopped { .. }, Volume::Data { member, cluster }) => {
                     let foreign = self.memory.cluster.is_some_and(|ours| ours != *cluster)
-                        || slot.member.is_some_and(|ours| ours != *member);
+                        || slot.member.is_some_and(|ours| ours != *member)
+                        || (self.memory.cluster.is_none() && self.foreign_while_forming(ordinal, *cluster));
                     if foreign {
                         let detail = format!(
                             "the data of {name} is of member {member} of cluster {cluster}, which it is not; \
@@ -43,6 +44,16 @@ impl Pass<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Before a quorum has answered nobody knows the cluster's id. But the first members share it, and one that
+    /// provably never ran has no data of its own.
+    fn foreign_while_forming(&self, ordinal: Ordinal, cluster: ClusterId) -> bool {
+        let never_ran =
+            |v: &SlotView| matches!(v.first_start, FirstStart::NotRun | FirstStart::RanWithoutData);
+        let differs =
+            |v: &SlotView| matches!(v.volume, Volume::Data { cluster: other, .. } if other != cluster);
+        self.view(ordinal).is_some_and(never_ran) || self.observed.slots.values().any(differs)
     }
 
     /// A slot is to run if it is a member, or may be one as far as anyone can tell.

@@ -2,8 +2,9 @@
 
 use super::pass::Pass;
 use super::{Basis, BlockReason, Step, WaitReason, pace};
+use crate::guard::Guard;
 use crate::memory::{Change, ChangeKind, Handover};
-use crate::model::{MemberId, Ordinal, PeerUrl};
+use crate::model::{MemberId, Ordinal, PeerUrl, quorum};
 
 impl Pass<'_> {
     fn change(&mut self, kind: ChangeKind, step: Step) {
@@ -15,6 +16,15 @@ impl Pass<'_> {
         if self.now < not_before && not_before - self.now <= pace::CHANGE_RETRY {
             let detail = format!("etcd refused it a moment ago and is asked again soon: {step}");
             return self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
+        }
+        let voters = self.voters();
+        let healthy = voters.iter().filter(|k| k.healthy).count();
+        if self.guards.on(Guard::QuorumAfterRemoval) && healthy < quorum(voters.len()) {
+            let detail = format!(
+                "only {healthy} of {} voters are healthy; not yet: {step}",
+                voters.len()
+            );
+            return self.wait(WaitReason::MembersUnhealthy, None, detail);
         }
         self.memory.change = Some(Change {
             kind,
@@ -28,6 +38,8 @@ impl Pass<'_> {
     }
 
     pub fn add_learner(&mut self, ordinal: Ordinal, peer_url: PeerUrl) {
+        // On record before it is asked for: an add that takes effect late is ours all the same.
+        self.slot_mut(ordinal);
         let step = Step::AddLearner {
             ordinal,
             peer_url: peer_url.clone(),

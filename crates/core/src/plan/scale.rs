@@ -6,8 +6,17 @@ use crate::memory::Mark;
 use crate::model::{Ordinal, Volume};
 
 impl Pass<'_> {
+    /// Too many go first; otherwise who is missing comes first, so that the last voter is never the one to go.
+    pub fn resize(&mut self) -> bool {
+        if self.voters().len() > self.spec.replicas as usize {
+            self.shrink() || self.grow()
+        } else {
+            self.grow() || self.shrink()
+        }
+    }
+
     /// True while there are voters that are not wanted.
-    pub fn shrink(&mut self) -> bool {
+    fn shrink(&mut self) -> bool {
         let surplus = |o: Option<Ordinal>| o.is_some_and(|o| !self.spec.wants(o));
         let mut surplus: Vec<_> = self.voters().into_iter().filter(|k| surplus(k.ordinal)).collect();
         // Only an unhealthy one may go out of order: it holds no quorum up.
@@ -29,7 +38,7 @@ impl Pass<'_> {
     }
 
     /// True while members are missing.
-    pub fn grow(&mut self) -> bool {
+    fn grow(&mut self) -> bool {
         let known = self.known();
         let missing = |o: &Ordinal| !known.iter().any(|k| k.ordinal == Some(*o));
         let Some(ordinal) = (0..self.spec.replicas).map(Ordinal).find(missing) else {

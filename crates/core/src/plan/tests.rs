@@ -1,6 +1,6 @@
 //! What the planner decides, case by case, on small hand-made worlds. Every plan made here also passes the check.
 
-mod fixture;
+pub(crate) mod fixture;
 mod growing;
 mod repairing;
 mod rolling;

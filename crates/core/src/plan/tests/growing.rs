@@ -192,3 +192,33 @@ fn members_nobody_here_added_are_left_alone_and_hold_up_changes() {
     let plan = f.plan();
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["UnknownMember"]));
 }
+
+#[test]
+fn the_last_voter_is_never_the_one_to_go() {
+    let mut f = Fixture::healthy(2);
+    f.observed.quorum.as_mut().unwrap().members.remove(0);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    *f.view(0) = Fixture::vacant(0);
+    f.spec.replicas = 1;
+    f.plan();
+    assert_eq!(f.steps(), ["add member 0 (https://127.0.0.1:2380) as a learner"]);
+    f.join(0, false);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
+}
+
+#[test]
+fn an_add_that_takes_effect_after_the_user_changed_their_mind_is_withdrawn() {
+    let mut f = Fixture::healthy(3);
+    grown(&mut f, 4);
+    f.plan();
+    f.spec.replicas = 3;
+    let late = Listed {
+        id: id(3),
+        name: String::new(),
+        peer_urls: vec![url(3)],
+        learner: true,
+    };
+    f.observed.quorum.as_mut().unwrap().members.push(late);
+    assert_eq!(f.steps(), ["remove member a3 from the cluster"]);
+}

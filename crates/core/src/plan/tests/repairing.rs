@@ -138,3 +138,12 @@ fn asides_are_thinned_out_only_once_the_slot_serves() {
         "{steps:?}"
     );
 }
+
+#[test]
+fn a_dead_voter_waits_while_the_healthy_ones_are_no_quorum_of_all() {
+    let mut f = Fixture::healthy(4);
+    f.wipe(3).view(2).status = None;
+    let plan = f.plan();
+    assert!(plan.steps.iter().all(|s| !s.changes_membership()), "{plan:?}");
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"));
+}

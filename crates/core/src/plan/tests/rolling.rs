@@ -134,3 +134,26 @@ fn a_crashed_member_whose_turn_has_not_come_keeps_its_version() {
         ["start member 0 (g0) from its data, etcd 3.6.1"]
     );
 }
+
+#[test]
+fn a_change_taken_back_during_a_restart_is_followed_by_another_restart() {
+    let mut f = Fixture::healthy(3);
+    f.spec.config = "new".into();
+    assert_eq!(f.steps(), ["stop member 2"]);
+    let Process::Running { config, .. } = &mut f.view(2).process else {
+        panic!()
+    };
+    *config = "new".into();
+    f.spec.config = "c".into();
+    assert_eq!(
+        f.steps(),
+        ["stop member 2"],
+        "it runs with what is no longer wanted"
+    );
+    let Process::Running { config, .. } = &mut f.view(2).process else {
+        panic!()
+    };
+    *config = "c".into();
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec![]));
+}

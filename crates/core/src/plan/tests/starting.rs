@@ -209,3 +209,30 @@ fn what_cannot_be_started_is_said_and_nothing_else_is_done_for_it() {
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["CannotStart"]));
     assert!(plan.blocks[0].detail.contains("sshd (pid 7)"));
 }
+
+#[test]
+fn foreign_data_that_turns_up_while_the_cluster_forms_is_not_started() {
+    let forming = || {
+        let mut f = Fixture::empty(3);
+        f.plan();
+        f.later(Duration::from_secs(60));
+        f
+    };
+    let foreign = Volume::Data {
+        member: MemberId(1),
+        cluster: ClusterId(0xbad),
+    };
+    let mut f = forming();
+    f.view(0).volume = foreign.clone();
+    f.view(1).volume = Volume::Data {
+        member: id(1),
+        cluster: CLUSTER,
+    };
+    assert_eq!(f.steps(), [""; 0], "two clusters among the first members");
+    let mut f = forming();
+    f.view(0).volume = foreign;
+    f.view(0).first_start = FirstStart::NotRun;
+    let plan = f.plan();
+    assert_eq!(plan.steps.len(), 0, "it never ran, so it has no data of its own");
+    assert!(reasons(&plan).contains(&"ForeignData"));
+}

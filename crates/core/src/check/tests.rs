@@ -1,0 +1,231 @@
+//! Plans that nobody should ever make, and the rule that refuses each.
+
+use std::time::Duration;
+
+use super::check;
+use crate::memory::{Change, ChangeKind, Mark};
+use crate::model::*;
+use crate::plan::tests::fixture::{Fixture, id, o, url};
+use crate::plan::{Basis, Plan, StartHow, Step};
+
+/// The rules that `steps` break on this fixture, with `bend` applied to the memory the plan wants to store.
+fn broken(f: &Fixture, steps: Vec<Step>, bend: impl FnOnce(&mut crate::Memory)) -> Vec<u8> {
+    let plan = Plan {
+        steps,
+        ..Plan::default()
+    };
+    let mut after = f.memory.clone();
+    bend(&mut after);
+    let found = check(&f.spec, &f.observed, &f.memory, &after, &plan, f.now);
+    found.into_iter().map(|v| v.rule).collect()
+}
+
+fn basis(f: &Fixture) -> Basis {
+    Basis::of(&f.observed.quorum.as_ref().unwrap().members)
+}
+
+fn intend(kind: ChangeKind) -> impl FnOnce(&mut crate::Memory) {
+    move |m| {
+        m.change = Some(Change {
+            kind,
+            since: Time(100_000),
+        })
+    }
+}
+
+fn remove(f: &Fixture, n: u32) -> Vec<u8> {
+    let step = Step::Remove {
+        member: id(n),
+        basis: basis(f),
+    };
+    broken(f, vec![step], intend(ChangeKind::Remove(id(n))))
+}
+
+fn start(n: u32, how: StartHow, version: Version) -> Step {
+    Step::Start {
+        ordinal: o(n),
+        generation: Generation(0),
+        how,
+        version,
+    }
+}
+
+const V: Version = Version::new(3, 6, 1);
+
+#[test]
+fn nothing_is_wrong_with_doing_nothing() {
+    assert_eq!(broken(&Fixture::healthy(3), vec![], |_| {}), [0; 0]);
+}
+
+#[test]
+fn removals() {
+    let mut f = Fixture::healthy(3);
+    assert_eq!(remove(&f, 2), [2], "wanted, healthy and sound");
+    f.spec.replicas = 1;
+    assert_eq!(remove(&f, 2), [0; 0]);
+    assert_eq!(remove(&f, 1), [2], "out of order");
+    f.kill(0);
+    assert_eq!(remove(&f, 2), [2], "one healthy of two would be left");
+    let mut f = Fixture::healthy(3);
+    f.wipe(2).kill(1);
+    assert_eq!(remove(&f, 2), [1, 2], "no healthy majority before, none after");
+    let mut f = Fixture::healthy(1);
+    f.view(0).volume = Volume::Empty;
+    assert_eq!(remove(&f, 0), [2, 2], "the last voter");
+}
+
+#[test]
+fn changes_need_a_list_of_this_look_an_intent_and_the_right_basis() {
+    let mut f = Fixture::healthy(3);
+    f.spec.replicas = 2;
+    let step = |basis| Step::Remove { member: id(2), basis };
+    let intent = || intend(ChangeKind::Remove(id(2)));
+    let good = basis(&f);
+    assert_eq!(broken(&f, vec![step(good)], intent()), [0; 0]);
+    assert_eq!(broken(&f, vec![step(Basis(1))], intent()), [1]);
+    assert_eq!(broken(&f, vec![step(good)], |_| {}), [1], "no intent on record");
+    assert_eq!(
+        broken(&f, vec![step(good), step(good)], intent()),
+        [1],
+        "two at once"
+    );
+    f.now = f.now + Duration::from_secs(6);
+    assert_eq!(broken(&f, vec![step(good)], intent()), [1], "an old look");
+    f.now = f.observed.at;
+    f.silence();
+    assert_eq!(broken(&f, vec![step(good)], intent()), [1], "no list");
+}
+
+#[test]
+fn additions_and_promotions() {
+    let mut f = Fixture::healthy(3);
+    let add = |f: &Fixture, n| Step::AddLearner {
+        ordinal: o(n),
+        peer_url: url(n),
+        basis: basis(f),
+    };
+    let intent = |n| intend(ChangeKind::AddLearner(url(n)));
+    assert_eq!(broken(&f, vec![add(&f, 3)], intent(3)), [0; 0]);
+    assert_eq!(broken(&f, vec![add(&f, 2)], intent(2)), [3], "a member already");
+    let promote = |f: &Fixture, n| Step::Promote {
+        ordinal: o(n),
+        member: id(n),
+        basis: basis(f),
+    };
+    assert_eq!(
+        broken(&f, vec![promote(&f, 2)], intend(ChangeKind::Promote(id(2)))),
+        [1]
+    );
+    f.join(3, true);
+    assert_eq!(
+        broken(&f, vec![add(&f, 4)], intent(4)),
+        [1],
+        "beside another learner"
+    );
+    assert_eq!(
+        broken(&f, vec![promote(&f, 3)], intend(ChangeKind::Promote(id(3)))),
+        [0; 0]
+    );
+}
+
+#[test]
+fn starts() {
+    let mut f = Fixture::healthy(3);
+    assert_eq!(
+        broken(&f, vec![start(2, StartHow::Resume, V)], |_| {}),
+        [7],
+        "it runs"
+    );
+    f.kill(2);
+    assert_eq!(broken(&f, vec![start(2, StartHow::Resume, V)], |_| {}), [0; 0]);
+    let twice = vec![start(2, StartHow::Resume, V), start(2, StartHow::Resume, V)];
+    assert_eq!(broken(&f, twice, |_| {}), [4]);
+    for (version, rule) in [
+        (Version::new(3, 5, 33), 7),
+        (Version::new(3, 6, 0), 7),
+        (Version::new(3, 8, 0), 15),
+    ] {
+        let rules = broken(&f, vec![start(2, StartHow::Resume, version)], |_| {});
+        assert!(rules.contains(&rule), "{version}: {rules:?}");
+    }
+    let new = StartHow::New {
+        token: Token("old".into()),
+        initial: (0..3).map(|n| (f.spec.member_name(o(n)), url(n))).collect(),
+    };
+    f.wipe(2);
+    assert_eq!(
+        broken(&f, vec![start(2, StartHow::Resume, V)], |_| {}),
+        [4],
+        "nothing to resume"
+    );
+    assert_eq!(
+        broken(&f, vec![start(2, new, V)], |_| {}),
+        [4, 4],
+        "it ran before, and the cluster exists"
+    );
+    let join = StartHow::Join {
+        initial: (0..3).map(|n| (f.spec.member_name(o(n)), url(n))).collect(),
+    };
+    assert_eq!(
+        broken(&f, vec![start(2, join, V)], |_| {}),
+        [4, 4],
+        "it ran before, and is no learner"
+    );
+}
+
+#[test]
+fn stops() {
+    let f = Fixture::healthy(3);
+    let stop = |n| Step::Stop { ordinal: o(n) };
+    assert_eq!(broken(&f, vec![stop(2)], |_| {}), [0; 0]);
+    assert_eq!(broken(&f, vec![stop(2), stop(1)], |_| {}), [5]);
+    let mut f = Fixture::healthy(3);
+    f.kill(1);
+    assert_eq!(
+        broken(&f, vec![stop(2)], |_| {}),
+        [5],
+        "only one of the others is healthy"
+    );
+    f.silence();
+    assert_eq!(broken(&f, vec![stop(2)], |_| {}), [5], "no list");
+    // Voters are found by what they say and by their URL, not only by what is remembered of them.
+    let mut f = Fixture::healthy(3);
+    f.memory.slots.values_mut().for_each(|s| s.member = None);
+    assert_eq!(broken(&f, vec![stop(2), stop(1)], |_| {}), [5]);
+}
+
+#[test]
+fn data() {
+    let mut f = Fixture::healthy(3);
+    let aside = |generation| Step::SetAside {
+        ordinal: o(2),
+        generation: Generation(generation),
+    };
+    assert_eq!(
+        broken(&f, vec![aside(0)], |_| {}),
+        [6, 6],
+        "its present volume, from under its process"
+    );
+    let next = |m: &mut crate::Memory| {
+        let slot = m.slots.get_mut(&o(2)).unwrap();
+        slot.generation = Generation(1);
+    };
+    f.kill(2);
+    assert_eq!(
+        broken(&f, vec![aside(0)], next),
+        [4],
+        "given up while it is a member"
+    );
+    f.view(2).asides = 3;
+    assert_eq!(broken(&f, vec![Step::DropAside { ordinal: o(2) }], |_| {}), [6]);
+}
+
+#[test]
+fn what_is_latched_stays_latched() {
+    let f = Fixture::healthy(3);
+    assert_eq!(broken(&f, vec![], |m| m.cluster = None), [4]);
+    assert_eq!(broken(&f, vec![], |m| m.bootstrap = None), [4]);
+    assert_eq!(broken(&f, vec![], |m| m.slots.clear()), [4, 4, 4]);
+    let unmark = |m: &mut crate::Memory| m.slots.get_mut(&o(0)).unwrap().mark = Mark::Never;
+    assert_eq!(broken(&f, vec![], unmark), [4]);
+}
