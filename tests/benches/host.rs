@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use quorate_client::{Endpoint, Timeouts, Tls};
-use quorate_host::status::Status;
+use quorate_host::Status;
 use quorate_tests::cluster::{Cluster, binary, is_ready, kill_member};
 use quorate_tests::etcd;
 use quorate_tests::torture::Torture;

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use quorate_client::{IdentityFiles, Tls, TlsFiles};
-use quorate_host::status::Status;
+use quorate_host::Status;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before a test gives up on it.
@@ -226,7 +226,7 @@ impl Cluster {
 
 /// `replicas` members of `version`, all healthy voters, nothing left to do.
 pub fn is_ready(status: &Status, replicas: usize, version: &str) -> bool {
-    let well = |m: &&quorate_host::status::Member| {
+    let well = |m: &&quorate_host::Member| {
         m.healthy && !m.learner && m.id.is_some() && m.version.as_deref() == Some(version)
     };
     let idle = status.plan.is_empty() && status.waits.is_empty() && status.blocks.is_empty();

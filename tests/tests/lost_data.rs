@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use quorate_host::status::Status;
+use quorate_host::Status;
 use quorate_tests::cluster::{Cluster, kill_member};
 use quorate_tests::etcd;
 use quorate_tests::torture::Torture;

@@ -82,12 +82,15 @@ pub(crate) fn refuse(found: &mut Vec<Violation>, rule: u8, what: impl Into<Strin
 pub(crate) fn voters_but(observed: &Observed, except: Option<crate::model::MemberId>) -> (usize, usize) {
     let members = observed.quorum.iter().flat_map(|q| &q.members);
     let voters: Vec<_> = members.filter(|m| !m.learner && Some(m.id) != except).collect();
+    // A member that was told to stop may still answer; it does not count.
+    let stays = |s: &&crate::model::SlotView| s.process != crate::model::Process::Stopping;
     let healthy = voters.iter().filter(|m| {
-        observed
+        let mut statuses = observed
             .slots
             .values()
-            .filter_map(|s| s.status.as_ref())
-            .any(|s| s.member == m.id && s.healthy)
+            .filter(stays)
+            .filter_map(|s| s.status.as_ref());
+        statuses.any(|s| s.member == m.id && s.healthy)
     });
     (voters.len(), healthy.count())
 }

@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use super::{BlockReason, pace};
 use crate::memory::{ChangeKind, LearnerWatch, Mark};
-use crate::model::{Process, StepKind, StepResult, Volume};
+use crate::model::{Process, StepKind, StepResult};
 
 impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
@@ -39,8 +39,9 @@ impl Pass<'_> {
         let now = self.now;
         for ordinal in self.ordinals() {
             let Some(view) = self.view(ordinal) else { continue };
+            let ours = self.holds_its_own_data(ordinal);
             let slot = self.slot_mut(ordinal);
-            if matches!(view.volume, Volume::Data { .. }) {
+            if ours {
                 slot.mark = Mark::Started;
             }
             let status = view.status.as_ref();

@@ -10,14 +10,10 @@ impl Pass<'_> {
     pub fn keep_running(&mut self) {
         for ordinal in self.ordinals() {
             let Some(view) = self.view(ordinal) else { continue };
-            let slot = self.memory.slot(ordinal);
             let name = self.spec.member_name(ordinal);
             match (&view.process, &view.volume) {
                 (Process::Stopped { .. }, Volume::Data { member, cluster }) => {
-                    let foreign = self.memory.cluster.is_some_and(|ours| ours != *cluster)
-                        || slot.member.is_some_and(|ours| ours != *member)
-                        || (self.memory.cluster.is_none() && self.foreign_while_forming(ordinal, *cluster));
-                    if foreign {
+                    if !self.holds_its_own_data(ordinal) {
                         let detail = format!(
                             "the data of {name} is of member {member} of cluster {cluster}, which it is not; \
                              it is neither started nor moved"
@@ -44,6 +40,18 @@ impl Pass<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Does the present volume hold data that can be this slot's?
+    pub fn holds_its_own_data(&self, ordinal: Ordinal) -> bool {
+        let Some(Volume::Data { member, cluster }) = self.view(ordinal).map(|v| &v.volume) else {
+            return false;
+        };
+        let ours = match self.memory.cluster {
+            Some(ours) => ours == *cluster,
+            None => !self.foreign_while_forming(ordinal, *cluster),
+        };
+        ours && self.memory.slot(ordinal).member.is_none_or(|id| id == *member)
     }
 
     /// Before a quorum has answered nobody knows the cluster's id. But the first members share it, and one that

@@ -170,10 +170,11 @@ impl<'a> Pass<'a> {
 
     fn know(&self, member: &Listed) -> Known {
         let ordinal = self.ordinal_of(member);
-        let status = ordinal
-            .and_then(|o| self.observed.slots.get(&o))
-            .and_then(|v| v.status.as_ref());
-        let healthy = status.is_some_and(|s| s.member == member.id && s.healthy);
+        let view = ordinal.and_then(|o| self.observed.slots.get(&o));
+        // One that was told to stop still answers for a moment; nothing may be built on that.
+        let stays = view.is_some_and(|v| v.process != Process::Stopping);
+        let status = view.and_then(|v| v.status.as_ref());
+        let healthy = stays && status.is_some_and(|s| s.member == member.id && s.healthy);
         Known {
             listed: member.clone(),
             ordinal,

@@ -8,11 +8,8 @@ use crate::model::{Ordinal, Volume};
 impl Pass<'_> {
     /// Too many go first; otherwise who is missing comes first, so that the last voter is never the one to go.
     pub fn resize(&mut self) -> bool {
-        if self.voters().len() > self.spec.replicas as usize {
-            self.shrink() || self.grow()
-        } else {
-            self.grow() || self.shrink()
-        }
+        let too_many = self.voters().len() > self.spec.replicas as usize;
+        (too_many && self.shrink()) || self.grow() || self.shrink()
     }
 
     /// True while there are voters that are not wanted.

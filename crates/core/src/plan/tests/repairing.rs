@@ -147,3 +147,24 @@ fn a_dead_voter_waits_while_the_healthy_ones_are_no_quorum_of_all() {
     assert!(plan.steps.iter().all(|s| !s.changes_membership()), "{plan:?}");
     assert!(reasons(&plan).contains(&"MembersUnhealthy"));
 }
+
+#[test]
+fn a_member_that_was_told_to_stop_is_not_counted_on() {
+    let mut f = Fixture::healthy(3);
+    f.wipe(2).view(0).process = Process::Stopping;
+    let plan = f.plan();
+    assert!(plan.steps.iter().all(|s| !s.changes_membership()), "{plan:?}");
+}
+
+#[test]
+fn foreign_data_that_comes_and_goes_does_not_mark_a_volume_as_started() {
+    let mut f = Fixture::empty(3);
+    f.plan();
+    f.later(Duration::from_secs(60)).view(0).first_start = FirstStart::RanWithoutData;
+    f.view(0).volume = Volume::Data {
+        member: MemberId(1),
+        cluster: ClusterId(0xbad),
+    };
+    f.plan();
+    assert_eq!(f.memory.slot(o(0)).mark, Mark::Intended);
+}

@@ -1,0 +1,224 @@
+//! The command line as clap reads it. What is not offered here does not exist yet.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{duration, say};
+
+const EXAMPLES: &str = "\
+Examples:
+  quorate up                  three members on this machine, with TLS; Ctrl-C stops them
+  quorate status --watch      what they do, and why
+  quorate scale 5             in another terminal, while `up` runs
+  quorate explain NoQuorum    what a reason means, and what to do
+
+Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.";
+
+/// Runs etcd clusters and keeps them quorate.
+#[derive(Debug, Parser)]
+#[command(name = "quorate", version, after_help = EXAMPLES, styles = say::help_styles())]
+#[command(disable_help_subcommand = true, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Where the cluster lives [default: /var/lib/quorate for root, else ~/.local/state/quorate]
+    #[arg(long, global = true, value_name = "DIR", env = "QUORATE_ROOT", hide_env_values = true)]
+    pub root: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a cluster here until Ctrl-C; without a manifest, three members on loopback with TLS
+    Up(Up),
+    /// Show the members, what is being done, what is waited for, and why
+    Status(Status),
+    /// Show a member's log
+    Logs(Logs),
+    /// Change the number of members
+    Scale(Scale),
+    /// Change the etcd version, one member at a time
+    Upgrade(Upgrade),
+    /// Restart all members, one at a time
+    Redeploy(Redeploy),
+    /// Stop the cluster cleanly; its data stays
+    Down,
+    /// Explain a reason that `status` shows; without one, list them all
+    Explain(Explain),
+    /// Print the version of quorate and of the etcd it can run
+    Version,
+    /// Become a member's etcd process; for quorate itself
+    #[command(hide = true)]
+    LaunchMember(LaunchMember),
+}
+
+/// `quorate up`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate up                          run DIR/cluster.yaml; if there is none, write one and run it
+  quorate up -f cluster.yaml          run this manifest, and follow its changes
+  quorate up --root /tmp/try --etcd ~/bin/etcd")]
+pub struct Up {
+    /// The manifest of the cluster (kind EtcdCluster) [default: cluster.yaml in the root]
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The etcd to run, instead of looking for one
+    #[arg(long, value_name = "PATH")]
+    pub etcd: Option<PathBuf>,
+    /// How members are run
+    #[arg(long, value_enum, default_value_t = Runner::Auto)]
+    pub runner: Runner,
+}
+
+/// How members are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Runner {
+    /// What suits this machine
+    Auto,
+    /// Processes that outlive a crash of quorate, and are found again
+    Child,
+}
+
+/// `quorate status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate status --watch
+  quorate status -o json | jq '.members[] | select(.leader).name'")]
+pub struct Status {
+    /// Follow it: redrawn each second on a terminal, otherwise printed when it changes
+    #[arg(short, long)]
+    pub watch: bool,
+    /// For people, or for programs
+    #[arg(short, long, value_enum, default_value_t = Form::Table)]
+    pub output: Form,
+}
+
+/// Forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people
+    Table,
+    /// For programs; with --watch, one line each
+    Json,
+    /// For programs and people; with --watch, one document each
+    Yaml,
+}
+
+/// `quorate logs`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate logs etcd-0
+  quorate logs etcd-0 -f --lines 0")]
+pub struct Logs {
+    /// The member, as `quorate status` names it
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Go on as it grows
+    #[arg(short, long)]
+    pub follow: bool,
+    /// How many of its last lines
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 40)]
+    pub lines: usize,
+}
+
+/// `quorate scale`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate scale 5
+  quorate scale 1 --wait --timeout 2m")]
+pub struct Scale {
+    /// How many members; odd numbers survive most
+    #[arg(value_name = "N", value_parser = members, allow_negative_numbers = true)]
+    pub replicas: u32,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// `quorate upgrade`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate upgrade 3.6.16
+  quorate upgrade 3.7.3 --wait")]
+pub struct Upgrade {
+    /// The etcd version, as three numbers
+    #[arg(value_name = "VERSION")]
+    pub version: String,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// `quorate redeploy`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate redeploy --reason 'new kernel, 2 May'")]
+pub struct Redeploy {
+    /// Why; members are restarted when this differs from the last time
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// Whether to wait.
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+/// Waiting for a change.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Wait {
+    /// Wait until it is done
+    #[arg(long)]
+    pub wait: bool,
+    /// How long to wait at most
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration::parse, requires = "wait")]
+    pub timeout: Duration,
+}
+
+/// `quorate explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate explain
+  quorate explain LearnerCatchingUp")]
+pub struct Explain {
+    /// The reason, whatever the case of its letters
+    #[arg(value_name = "REASON")]
+    pub reason: Option<String>,
+}
+
+/// `quorate launch-member`.
+#[derive(Debug, Args)]
+pub struct LaunchMember {
+    /// What to launch, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub spec: String,
+}
+
+fn members(text: &str) -> Result<u32, String> {
+    match text.parse::<i64>() {
+        Ok(count) if count < 1 => {
+            Err("a cluster has at least 1 member; `quorate down` stops all and keeps their data".to_owned())
+        }
+        Ok(count) => u32::try_from(count).map_err(|_| "that many members cannot exist".to_owned()),
+        Err(_) => Err("expected a number of members, such as 3".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

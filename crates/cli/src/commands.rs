@@ -1,0 +1,48 @@
+//! The commands, one file each.
+
+mod down;
+mod explain;
+mod launch_member;
+mod logs;
+mod redeploy;
+mod scale;
+mod status;
+mod up;
+mod upgrade;
+mod version;
+
+use crate::arguments::{Arguments, Command};
+use crate::failure::Failure;
+use crate::roots;
+
+/// Runs the command that was asked for.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { command, root } = arguments;
+    // These have nothing to do with a cluster, and must work where no root can be named.
+    match command {
+        Command::Explain(arguments) => return explain::run(&arguments),
+        Command::Version => return version::run(),
+        Command::LaunchMember(arguments) => return launch_member::run(&arguments),
+        _ => {}
+    }
+    let root = roots::resolve(root)?;
+    in_runtime(async {
+        match command {
+            Command::Up(arguments) => up::run(&root, arguments).await,
+            Command::Status(arguments) => status::run(&root, &arguments).await,
+            Command::Logs(arguments) => logs::run(&root, &arguments).await,
+            Command::Scale(arguments) => scale::run(&root, &arguments).await,
+            Command::Upgrade(arguments) => upgrade::run(&root, &arguments).await,
+            Command::Redeploy(arguments) => redeploy::run(&root, &arguments).await,
+            Command::Down => down::run(&root).await,
+            Command::Explain(_) | Command::Version | Command::LaunchMember(_) => Ok(()),
+        }
+    })
+}
+
+/// One thread is enough for a supervisor, and keeps it small.
+fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,116 @@
+//! `quorate explain [REASON]`: the page of a reason, or the list of all.
+
+use quorate_core::reason;
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::render::{paragraph, style, table};
+use crate::say;
+
+/// Prints the page or the list.
+pub fn run(arguments: &arguments::Explain) -> Result<(), Failure> {
+    let Some(asked) = &arguments.reason else {
+        say::print(&list());
+        return Ok(());
+    };
+    match reason::explain(asked) {
+        Some((_, text)) => {
+            say::print(&page(text));
+            Ok(())
+        }
+        None => Err(unknown(asked)),
+    }
+}
+
+/// A page of Markdown, as a terminal shows it best.
+fn page(text: &str) -> String {
+    let line = |line: &str| match line.trim_start_matches('#') {
+        heading if heading.len() < line.len() => style::paint(style::HEAD, heading.trim_start()),
+        _ => paragraph::wrap(line, paragraph::WIDTH, "", ""),
+    };
+    let lines: Vec<String> = text.trim_end().lines().map(line).collect();
+    format!("{}\n", lines.join("\n"))
+}
+
+/// Every reason with the first sentence of its page.
+fn list() -> String {
+    let row = |name: &str| {
+        let text = reason::explain(name).map_or("", |(_, page)| page);
+        vec![table::Cell::styled(style::NAME, name), table::Cell::text(first_sentence(text))]
+    };
+    let rows = |names: Vec<&str>| names.into_iter().map(row).collect::<Vec<_>>();
+    let waits = rows(reason::WaitReason::ALL.iter().map(|reason| reason.name()).collect());
+    let blocks = rows(reason::BlockReason::ALL.iter().map(|reason| reason.name()).collect());
+    format!(
+        "{}\n{}\n{}\n{}\n{}\n",
+        style::paint(style::HEAD, "What quorate may wait for; it passes by itself"),
+        table::draw(&["REASON", "WHAT IT MEANS"], &waits, "  "),
+        style::paint(style::HEAD, "What may block it until someone acts"),
+        table::draw(&["REASON", "WHAT IT MEANS"], &blocks, "  "),
+        "`quorate explain REASON` prints the whole page.",
+    )
+}
+
+fn first_sentence(page: &str) -> &str {
+    let body = page.lines().find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or("");
+    body.split_once(". ").map_or(body, |(first, _)| first).trim_end_matches('.')
+}
+
+fn unknown(asked: &str) -> Failure {
+    let mut near: Vec<(usize, &str)> = reason::names().map(|name| (distance(asked, name), name)).collect();
+    near.sort();
+    let limit = (asked.chars().count() / 2).clamp(2, 6);
+    let close = near.iter().filter(|(far, _)| *far <= limit).take(3).map(|(_, name)| *name);
+    let close: Vec<&str> = close.collect();
+    let advice = match close.as_slice() {
+        [] => String::new(),
+        names => format!("Did you mean {}? ", names.join(" or ")),
+    };
+    Failure::usage(format!("there is no reason {asked:?}"))
+        .and(&format!("{advice}`quorate explain` lists them all."))
+}
+
+/// How many letters must be changed to make one of the other; the case does not count. A part of a name is near it.
+fn distance(asked: &str, name: &str) -> usize {
+    let (asked, name) = (asked.to_lowercase(), name.to_lowercase());
+    if asked.len() >= 3 && name.contains(&asked) {
+        return 1;
+    }
+    let name: Vec<char> = name.chars().collect();
+    let mut row: Vec<usize> = (0..=name.len()).collect();
+    for (at, letter) in asked.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, other) in name.iter().enumerate() {
+            let change = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = change.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[name.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_suggested() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        let text = unknown("NoQuorm").to_string();
+        assert!(text.contains("Did you mean NoQuorum"), "{text}");
+        assert!(unknown("quorum").to_string().contains("NoQuorum or QuorumLost"), "{}", unknown("quorum"));
+        assert!(!unknown("xyzzyxyzzy").to_string().contains("Did you mean"));
+    }
+
+    #[test]
+    fn a_page_loses_its_marks_and_the_list_has_one_line_each() {
+        let page = page("# Name\n\n## What\nwords\n");
+        assert_eq!(anstream::adapter::strip_str(&page).to_string(), "Name\n\nWhat\nwords\n");
+        let list = anstream::adapter::strip_str(&list()).to_string();
+        for name in reason::names() {
+            let row = list.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
+            assert!(row.is_some_and(|row| row.len() > name.len() + 12), "{name} in {list}");
+        }
+    }
+}

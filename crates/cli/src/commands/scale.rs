@@ -1,0 +1,62 @@
+//! `quorate scale N`.
+
+use quorate_api::edit;
+use quorate_host::{Root, Status, control};
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::manifest::Manifest;
+use crate::{progress, say};
+
+/// Sets the number of members.
+pub async fn run(root: &Root, arguments: &arguments::Scale) -> Result<(), Failure> {
+    let wanted = arguments.replicas;
+    let manifest = Manifest::of(root)?;
+    let running = control::supervisor(root.path())?.is_some_and(|supervisor| supervisor.running);
+    progress::can_wait(arguments.wait, running, root)?;
+    let (from, name) = (manifest.cluster().replicas, manifest.cluster().name.clone());
+    if manifest.change(|text| edit::set_replicas(text, wanted))? {
+        say::line(&format!("{}: replicas {from} to {wanted}. {}", manifest.path().display(), what_follows(&name, from, wanted)));
+    } else {
+        say::line(&format!("{} asks for {wanted} already.", manifest.path().display()));
+    }
+    progress::follow(arguments.wait, root, running, |status| is_done(status, wanted)).await
+}
+
+fn what_follows(name: &str, from: u32, wanted: u32) -> String {
+    let (first, last) = (from.min(wanted), from.max(wanted).saturating_sub(1));
+    let named = match last - first {
+        0 => format!("{name}-{first}"),
+        1 => format!("{name}-{first} and {name}-{last}"),
+        _ => format!("{name}-{first} to {name}-{last}"),
+    };
+    match (wanted > from, first == last) {
+        (true, true) => format!("{named} will join, as a learner until it has caught up."),
+        (true, false) => format!("{named} will join, one at a time, each a learner until it has caught up."),
+        (false, true) => format!("{named} will leave; its data is set aside."),
+        (false, false) => format!("{named} will leave, one at a time; their data is set aside."),
+    }
+}
+
+fn is_done(status: &Status, wanted: u32) -> bool {
+    status.spec.replicas == wanted && status.members.len() == wanted as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_who_joins_and_who_leaves() {
+        let table = [
+            (1, 5, "c-1 to c-4 will join, one at a time, each a learner until it has caught up."),
+            (3, 5, "c-3 and c-4 will join, one at a time, each a learner until it has caught up."),
+            (3, 4, "c-3 will join, as a learner until it has caught up."),
+            (3, 2, "c-2 will leave; its data is set aside."),
+            (5, 3, "c-3 and c-4 will leave, one at a time; their data is set aside."),
+        ];
+        for (from, wanted, words) in table {
+            assert_eq!(what_follows("c", from, wanted), words);
+        }
+    }
+}

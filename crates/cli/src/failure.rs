@@ -1,0 +1,101 @@
+//! Why a command did not do what it was asked: one paragraph for a person, and the exit code.
+//!
+//! In: errors of the crates below, or a sentence. Out: what was being done, to what, why it failed, what to do.
+
+use std::error::Error;
+use std::fmt;
+
+/// A command that failed.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// It could not be done.
+    pub fn failed(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), code: 1 }
+    }
+
+    /// What was asked for makes no sense.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), code: 2 }
+    }
+
+    /// It could be done, and would not be safe.
+    pub fn refused(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), code: 3 }
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// The same, with what to know or to do beside it.
+    pub fn and(mut self, advice: &str) -> Failure {
+        self.message = format!("{}. {advice}", self.message.trim_end_matches('.'));
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<quorate_host::Error> for Failure {
+    fn from(error: quorate_host::Error) -> Failure {
+        Failure { message: chain(&error), code: error.exit_code() }
+    }
+}
+
+/// An error and its causes as one text. A cause that its effect already tells is not told twice.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut link = error.source();
+    while let Some(cause) = link {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        link = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(std::io::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("cannot read a")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn causes_are_joined_once() {
+        let inner = std::io::Error::other("the disk is gone");
+        assert_eq!(chain(&Outer(inner)), "cannot read a: the disk is gone");
+        let told = std::io::Error::other("read a");
+        assert_eq!(chain(&Outer(told)), "cannot read a");
+    }
+
+    #[test]
+    fn advice_follows_as_a_sentence() {
+        assert_eq!(Failure::failed("no.").and("Try again.").to_string(), "no. Try again.");
+        assert_eq!(Failure::refused("no").and("Wait.").code(), 3);
+    }
+}

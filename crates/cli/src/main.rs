@@ -1,0 +1,32 @@
+//! quorate: runs etcd clusters.
+//!
+//! In: a command line. Out: text for people on standard output, trouble on standard error, and an exit code that is a
+//! contract: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.
+//!
+//! What must never happen: a panic shown to a user; a file changed before everything that can be judged beforehand
+//! was judged; a member disturbed because nobody reads the output.
+
+mod arguments;
+mod commands;
+mod duration;
+mod failure;
+mod manifest;
+mod progress;
+mod render;
+mod roots;
+mod say;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = arguments::Arguments::parse();
+    match commands::run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say::failure(&failure);
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Text for people, made from plain data. Nothing here reads a clock, a file or a terminal.
+//!
+//! The texts carry colours as escape sequences; [`crate::say`] takes them off where nobody would see them.
+
+pub mod event;
+pub mod paragraph;
+pub mod status;
+pub mod style;
+pub mod summary;
+pub mod table;

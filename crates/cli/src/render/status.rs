@@ -1,0 +1,223 @@
+//! `quorate status` for people.
+//!
+//! In: a [`Status`] and how old it is. Out: a headline that says how the cluster is, its members, what is being done,
+//! what is waited for and what blocks it, each with its reason.
+
+use std::time::Duration;
+
+use clap::builder::styling::Style;
+use quorate_host::{Member, Status};
+
+use super::paragraph::{self, WIDTH};
+use super::style::{self, paint};
+use super::table::{self, Cell};
+use crate::duration;
+
+/// A status this old, while a supervisor runs, is not to be believed.
+pub const STALE: Duration = Duration::from_secs(30);
+
+/// The whole page. `age` is how long ago the status was written, where that is known.
+pub fn page(status: &Status, age: Option<Duration>) -> String {
+    let mut text = format!("{}\n", headline(status));
+    if let Some(words) = caution(status, age) {
+        text += &format!("{}\n", paint(style::WARN, &paragraph::wrap(&words, WIDTH, "", "")));
+    }
+    if !status.members.is_empty() {
+        text += &format!("\n{}", members(status));
+    }
+    text += &endings(status);
+    text += &section("Doing", style::NAME, status.plan.iter().map(|step| (String::new(), step.clone())));
+    let waits = status.waits.iter().map(|wait| (wait.reason.clone(), told(wait.member.as_deref(), &wait.detail)));
+    text += &section("Waiting for", style::WARN, waits);
+    let blocks = status.blocks.iter().map(|block| (block.reason.clone(), told(block.member.as_deref(), &block.detail)));
+    text += &section("Blocked by", style::BAD, blocks);
+    text += &section("Problems", style::WARN, status.problems.iter().map(|text| (String::new(), text.clone())));
+    text
+}
+
+/// The cluster, its id, its version and its health on one line.
+fn headline(status: &Status) -> String {
+    let (style, words) = health(status);
+    let mut known = Vec::new();
+    known.extend(status.cluster_id.as_ref().map(|id| format!("id {id}")));
+    known.push(versions(status));
+    format!("{} ({}) {}", paint(style::HEAD, &status.cluster), known.join(", "), paint(style, &words))
+}
+
+/// `etcd 3.6.16`, or `etcd 3.5.35 and 3.6.16, wanted 3.6.16` while it moves.
+fn versions(status: &Status) -> String {
+    let mut running: Vec<&str> = status.members.iter().filter_map(|member| member.version.as_deref()).collect();
+    running.sort_unstable();
+    running.dedup();
+    let wanted = status.spec.version.as_str();
+    match running.as_slice() {
+        [] => format!("etcd {wanted}"),
+        [one] if *one == wanted => format!("etcd {wanted}"),
+        several => format!("etcd {}, wanted {wanted}", several.join(" and ")),
+    }
+}
+
+/// How the cluster is, in words.
+pub fn health(status: &Status) -> (Style, String) {
+    let voters: Vec<&Member> = status.members.iter().filter(|m| matches!(m.role.as_str(), "leader" | "voter")).collect();
+    let healthy = voters.iter().filter(|member| member.healthy).count();
+    let quorum = voters.len() / 2 + 1;
+    let all = |count: usize| match count {
+        1 => "its only member serves".to_owned(),
+        count => format!("all {count} members serve"),
+    };
+    if !status.supervisor.running {
+        let words = if is_stopped(status) { "is stopped" } else { "is not supervised" };
+        return (style::WARN, words.to_owned());
+    }
+    if status.ready {
+        return (style::GOOD, format!("is healthy: {}", all(voters.len())));
+    }
+    if voters.is_empty() {
+        // Without a quorum nobody can say who votes.
+        let running = status.members.iter().filter(|member| member.pid.is_some()).count();
+        return match (&status.cluster_id, status.blocks.is_empty()) {
+            (None, true) => (style::WARN, "is starting".to_owned()),
+            (None, false) => (style::BAD, "cannot start".to_owned()),
+            (Some(_), _) => (style::BAD, format!("has no quorum: {running} of {} members run", status.members.len())),
+        };
+    }
+    if healthy < quorum {
+        let count = voters.len();
+        let words = format!("has no quorum: {healthy} of {count} voting members healthy, {quorum} needed");
+        return (style::BAD, words);
+    }
+    let serving = match healthy == voters.len() {
+        true => all(healthy),
+        false => format!("serves with {healthy} of {} voting members healthy", voters.len()),
+    };
+    if !status.blocks.is_empty() {
+        return (style::BAD, format!("is blocked: {serving}"));
+    }
+    match (healthy == voters.len(), status.spec.paused) {
+        (true, true) => (style::WARN, format!("is paused: {serving}")),
+        (true, false) => (style::WARN, format!("is changing: {serving}")),
+        (false, _) => (style::WARN, serving),
+    }
+}
+
+/// Why this should not be taken for the present.
+fn caution(status: &Status, age: Option<Duration>) -> Option<String> {
+    let ago = age.map_or("some time ago".to_owned(), |age| format!("{} ago", duration::say(age)));
+    if !status.supervisor.running && is_stopped(status) {
+        return Some(format!("It was stopped {ago}. `quorate up` starts it again from its data."));
+    }
+    if !status.supervisor.running {
+        return Some(format!(
+            "No supervisor runs. This is what was last seen, {ago}; members that still run go on serving. \
+             `quorate up` takes over, `quorate down` stops what is left."
+        ));
+    }
+    let stale = age.is_some_and(|age| age >= STALE);
+    stale.then(|| {
+        let pid = status.supervisor.pid;
+        format!("This is from {ago}, although the supervisor (pid {pid}) runs: it may be stuck or starved.")
+    })
+}
+
+/// The last supervisor stopped every member.
+fn is_stopped(status: &Status) -> bool {
+    status.members.iter().all(|member| member.pid.is_none())
+}
+
+fn members(status: &Status) -> String {
+    let size = |bytes: Option<u64>| Cell::number(bytes.map_or("-".to_owned(), bytes_in_words));
+    let row = |member: &Member| {
+        vec![
+            Cell::styled(style::HEAD, &member.name),
+            Cell::text(member.id.as_deref().unwrap_or("-")),
+            Cell::text(role(member)),
+            health_of(member),
+            Cell::text(member.version.as_deref().unwrap_or("-")),
+            size(member.db_size),
+            size(member.db_size_in_use),
+            Cell::number(member.pid.map_or("-".to_owned(), |pid| pid.to_string())),
+            Cell::text(&member.client_url),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = status.members.iter().map(row).collect();
+    let headings = ["NAME", "ID", "ROLE", "HEALTH", "VERSION", "DB", "IN USE", "PID", "CLIENT URL"];
+    table::draw(&headings, &rows, "")
+}
+
+/// Who led when it was stopped leads no more.
+fn role(member: &Member) -> &str {
+    if member.role == "leader" && !member.leader { "voter" } else { &member.role }
+}
+
+/// One word: healthy, starting, stopping, stopped, down.
+fn health_of(member: &Member) -> Cell {
+    match (member.healthy, member.process.as_str()) {
+        (true, _) => Cell::styled(style::GOOD, "healthy"),
+        (false, "running") => Cell::styled(style::WARN, "unhealthy"),
+        (false, word @ ("stopping" | "stopped")) => Cell::styled(style::WARN, word),
+        (false, _) => Cell::styled(style::BAD, "down"),
+    }
+}
+
+/// How members that are down came to be so.
+fn endings(status: &Status) -> String {
+    let known = |process: &str| matches!(process, "" | "running" | "stopping" | "stopped");
+    let line = |member: &Member| {
+        let how = member.process.strip_prefix("ended: ").unwrap_or(&member.process);
+        let words = format!("{} is down: {how}; see `quorate logs {}`", member.name, member.name);
+        format!("{}\n", paragraph::wrap(&words, WIDTH, "  ", "    "))
+    };
+    let ended = status.members.iter().filter(|member| !member.healthy && !known(&member.process));
+    let lines: String = ended.map(line).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// A heading and a line for each item, or nothing where there is none. Reasons come with the way to their page.
+fn section(title: &str, style: Style, items: impl Iterator<Item = (String, String)>) -> String {
+    let mut text = String::new();
+    let mut reasons: Vec<String> = Vec::new();
+    for (reason, detail) in items {
+        let words = if reason.is_empty() { detail } else { format!("{reason}: {detail}") };
+        let wrapped = paragraph::wrap(&words, WIDTH, "  ", "    ");
+        text += &format!("{}\n", wrapped.replacen(&reason, &paint(style, &reason), 1));
+        if !reason.is_empty() && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    if text.is_empty() {
+        return text;
+    }
+    for reason in &reasons {
+        text += &format!("  {}\n", paint(style::DIM, &format!("quorate explain {reason}")));
+    }
+    format!("\n{}\n{text}", paint(style::HEAD, title))
+}
+
+fn told(member: Option<&str>, detail: &str) -> String {
+    match member {
+        // The detail often names it already.
+        Some(member) if !detail.contains(member) => format!("{member}: {detail}"),
+        _ => detail.to_owned(),
+    }
+}
+
+/// `20 KiB`, `1.5 GiB`.
+pub fn bytes_in_words(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // Rounded up, 1023.95 of one unit would read as 1024.0.
+    while value >= 1023.95 && unit < UNITS.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let text = format!("{value:.1}");
+    format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! Asking members, and asking etcd for changes, in the planner's words.
+//!
+//! In: endpoints by ordinal. Out: [`Answers`], and [`StepResult`]s. A member that does not answer is absent, never an
+//! error. A change is asked for once, of one member, after the list it was planned on was read again there.
+//! Never: a retry of a change whose effect is not known.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_client::{Endpoint, Error as ClientError, Outcome, Refusal, Target, Timeouts, Tls};
+use quorate_core::model::{
+    ClusterId, Listed, MemberId, MemberStatus, Ordinal, PeerUrl, QuorumView, Refused, StepResult, Version,
+};
+use quorate_core::plan::Basis;
+
+/// How long all members together have to answer one look.
+const LOOK_LIMIT: Duration = Duration::from_millis(1500);
+/// How long the list may take before a change.
+const LIST_LIMIT: Duration = Duration::from_millis(1500);
+/// How long a change may take. With the list it must stay below the planner's `CHANGE_DEADLINE`.
+const CHANGE_LIMIT: Duration = Duration::from_secs(4);
+
+/// Connections to the members.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    tls: Option<Tls>,
+    endpoints: BTreeMap<Ordinal, Endpoint>,
+}
+
+/// What the members said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) statuses: BTreeMap<Ordinal, MemberStatus>,
+    pub(crate) quorum: Option<QuorumView>,
+}
+
+/// A change of the member list.
+#[derive(Clone, Debug)]
+pub(crate) enum Change<'a> {
+    AddLearner(&'a PeerUrl),
+    Promote(MemberId),
+    Remove(MemberId),
+}
+
+impl Clients {
+    /// Connections with this TLS material from now on; the present ones are dropped.
+    pub(crate) fn renew(&mut self, tls: Option<Tls>) {
+        self.tls = tls;
+        self.endpoints.clear();
+    }
+
+    fn endpoint(&mut self, ordinal: Ordinal, url: &str) -> Option<Endpoint> {
+        if let Some(endpoint) = self.endpoints.get(&ordinal).filter(|endpoint| endpoint.url() == url) {
+            return Some(endpoint.clone());
+        }
+        let endpoint = Endpoint::connect_lazy(url, self.tls.as_ref(), Timeouts::default()).ok()?;
+        self.endpoints.insert(ordinal, endpoint.clone());
+        Some(endpoint)
+    }
+
+    /// Forgets connections to members that do not run.
+    pub(crate) fn keep_only(&mut self, running: impl Fn(Ordinal) -> bool) {
+        self.endpoints.retain(|ordinal, _| running(*ordinal));
+    }
+
+    /// Asks all members at once.
+    pub(crate) async fn look(&mut self, running: &BTreeMap<Ordinal, String>) -> Answers {
+        let mut ordinals = Vec::new();
+        let mut targets = Vec::new();
+        for (ordinal, url) in running {
+            if let Some(endpoint) = self.endpoint(*ordinal, url) {
+                ordinals.push(*ordinal);
+                targets.push(Target { label: ordinal.to_string(), endpoint });
+            }
+        }
+        if targets.is_empty() {
+            return Answers::default();
+        }
+        let view = quorate_client::QuorumView::ask(&targets, LOOK_LIMIT).await;
+        let mut statuses = BTreeMap::new();
+        for (ordinal, member) in ordinals.iter().zip(&view.members) {
+            let Ok(status) = &member.status else { continue };
+            let healthy = status.is_learner || member.linearizable_read.is_ok();
+            statuses.extend(member_status(status, healthy).map(|status| (*ordinal, status)));
+        }
+        // Of those who name a leader, whoever is in the latest term knows best.
+        let leader = statuses.values().filter(|s| s.leader.is_some()).max_by_key(|s| s.term).and_then(|s| s.leader);
+        let quorum = view.member_list.map(|listed| QuorumView {
+            cluster: ClusterId(listed.list.cluster_id),
+            members: listed.list.members.into_iter().map(in_list).collect(),
+            leader,
+        });
+        Answers { statuses, quorum }
+    }
+
+    /// Asks for a change of the member list, through the first of `via` that can give the present list.
+    pub(crate) async fn change(&self, via: &[Ordinal], change: Change<'_>, basis: Basis) -> StepResult {
+        let mut failures = Vec::new();
+        for endpoint in via.iter().filter_map(|ordinal| self.endpoints.get(ordinal)).take(2) {
+            match endpoint.within(LIST_LIMIT / 2).member_list_linearizable().await {
+                Ok(list) => {
+                    let members: Vec<Listed> = list.members.into_iter().map(in_list).collect();
+                    return change.ask(&endpoint.within(CHANGE_LIMIT), &members, basis).await;
+                }
+                Err(error) => failures.push(error.chain()),
+            }
+        }
+        // Only lists were asked for: nothing can have happened.
+        let why = if failures.is_empty() { "no healthy member to ask".to_owned() } else { failures.join("; ") };
+        StepResult::Refused(Refused::Other(why))
+    }
+
+    /// Asks the leader in slot `via` to hand over to `to`.
+    pub(crate) async fn move_leader(&self, via: Ordinal, to: MemberId) -> StepResult {
+        let Some(endpoint) = self.endpoints.get(&via) else {
+            return StepResult::Refused(Refused::Other("the leader cannot be asked".to_owned()));
+        };
+        match endpoint.within(CHANGE_LIMIT).move_leader(to.0).await {
+            Ok(()) => StepResult::Done,
+            Err(error) if error.refusal() == Refusal::NotLeader => StepResult::Refused(Refused::Moved),
+            Err(error) => refused(&error),
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Is the effect there already?
+    fn is_done(&self, members: &[Listed]) -> bool {
+        match self {
+            Change::AddLearner(url) => members.iter().any(|m| m.peer_urls.contains(url)),
+            Change::Promote(id) => members.iter().any(|m| m.id == *id && !m.learner),
+            Change::Remove(id) => members.iter().all(|m| m.id != *id),
+        }
+    }
+
+    async fn ask(&self, endpoint: &Endpoint, members: &[Listed], basis: Basis) -> StepResult {
+        if self.is_done(members) {
+            return StepResult::Done;
+        }
+        if Basis::of(members) != basis {
+            return StepResult::Refused(Refused::Moved);
+        }
+        let asked = match self {
+            Change::AddLearner(url) => endpoint.member_add_learner(std::slice::from_ref(&url.0)).await.map(drop),
+            Change::Promote(id) => endpoint.member_promote(id.0).await.map(drop),
+            Change::Remove(id) => endpoint.member_remove(id.0).await.map(drop),
+        };
+        match (self, asked) {
+            (_, Ok(())) => StepResult::Done,
+            (Change::Remove(_), Err(error)) if error.refusal() == Refusal::MemberNotFound => StepResult::Done,
+            (Change::Promote(_), Err(error)) if error.refusal() == Refusal::MemberNotLearner => StepResult::Done,
+            (_, Err(error)) => refused(&error),
+        }
+    }
+}
+
+fn refused(error: &ClientError) -> StepResult {
+    if error.outcome() == Outcome::Unknown {
+        return StepResult::Unclear(error.chain());
+    }
+    StepResult::Refused(match error.refusal() {
+        Refusal::UnhealthyCluster => Refused::UnhealthyCluster,
+        Refusal::NotEnoughStarted => Refused::NotEnoughStarted,
+        Refusal::LearnerNotReady => Refused::LearnerNotReady,
+        Refusal::TooManyLearners => Refused::TooManyLearners,
+        Refusal::MemberNotFound | Refusal::MemberExists | Refusal::PeerUrlExists => Refused::Moved,
+        _ => Refused::Other(error.chain()),
+    })
+}
+
+fn in_list(member: quorate_client::Member) -> Listed {
+    Listed {
+        id: MemberId(member.id),
+        name: member.name,
+        peer_urls: member.peer_urls.into_iter().map(PeerUrl).collect(),
+        learner: member.is_learner,
+    }
+}
+
+fn member_status(status: &quorate_client::Status, healthy: bool) -> Option<MemberStatus> {
+    let version: Version = status.version.parse().ok()?;
+    Some(MemberStatus {
+        member: MemberId(status.member_id),
+        cluster: ClusterId(status.cluster_id),
+        leader: status.leader.map(MemberId),
+        term: status.raft_term,
+        applied: status.raft_applied_index,
+        version,
+        db_size: status.db_size,
+        db_in_use: status.db_size_in_use,
+        healthy,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(id: u64, learner: bool) -> Listed {
+        Listed { id: MemberId(id), name: String::new(), peer_urls: vec![PeerUrl(format!("https://h:{id}"))], learner }
+    }
+
+    #[test]
+    fn an_effect_that_is_there_is_recognised() {
+        let members = [listed(1, false), listed(2, true)];
+        let (two, three) = (PeerUrl("https://h:2".to_owned()), PeerUrl("https://h:3".to_owned()));
+        assert!(Change::AddLearner(&two).is_done(&members));
+        assert!(!Change::AddLearner(&three).is_done(&members));
+        assert!(Change::Promote(MemberId(1)).is_done(&members));
+        assert!(!Change::Promote(MemberId(2)).is_done(&members));
+        assert!(!Change::Promote(MemberId(3)).is_done(&members));
+        assert!(Change::Remove(MemberId(3)).is_done(&members));
+        assert!(!Change::Remove(MemberId(2)).is_done(&members));
+    }
+
+    #[tokio::test]
+    async fn with_nobody_to_ask_nothing_happened() {
+        let result = Clients::default().change(&[Ordinal(0)], Change::Remove(MemberId(1)), Basis(0)).await;
+        assert!(matches!(result, StepResult::Refused(Refused::Other(_))), "{result:?}");
+    }
+}

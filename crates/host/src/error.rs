@@ -1,0 +1,234 @@
+//! The one error of this crate: which operation, on what, and what to do about it.
+//!
+//! The cause is kept as the source and never repeated in the message. Waiting is not an error: a member that is
+//! down, a port that is taken later, a binary that is missing for an upgrade are shown in the status instead.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::find::Searched;
+
+/// Something the host ground could not do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory could not be read, written, moved.
+    #[error("cannot {doing} {}", path.display())]
+    File {
+        /// What was being done, e.g. `read`.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The root directory cannot be used.
+    #[error(
+        "cannot use {} as the root of a cluster: it must be a directory that this user can write; \
+         name another with --root or QUORATE_ROOT", path.display()
+    )]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// No place for a root could be made up.
+    #[error("no root directory: neither QUORATE_ROOT, XDG_STATE_HOME nor HOME is set; name one with --root")]
+    NoRoot,
+    /// Another supervisor runs this root.
+    #[error(
+        "{} is run by another quorate{}; see it with `quorate status --root {}`, \
+         stop it with `quorate down --root {}`", root.display(), holder, root.display(), root.display()
+    )]
+    Held {
+        /// The root.
+        root: PathBuf,
+        /// ` (pid 123, since …)`, or nothing where it is not known.
+        holder: String,
+    },
+    /// There is no manifest.
+    #[error("no manifest at {}; give one with `quorate up -f cluster.yaml`", path.display())]
+    ManifestMissing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The manifest is refused.
+    #[error("the manifest is refused:\n{faults}")]
+    ManifestInvalid {
+        /// Every fault, one a line.
+        faults: String,
+    },
+    /// The manifest names another cluster than the one that lives in the root.
+    #[error(
+        "{} holds cluster {present:?}, and the manifest is of {wanted:?}; give each cluster a root of its own \
+         (--root), or give the manifest its old name back", root.display()
+    )]
+    OtherCluster {
+        /// The root.
+        root: PathBuf,
+        /// Whose it is.
+        present: String,
+        /// What the manifest says.
+        wanted: String,
+    },
+    /// The journal is gone and the data is not.
+    #[error(
+        "{} is missing, but there is data of members ({}). Starting would risk a second cluster over it. Put the \
+         journal back, or move that data elsewhere to begin anew", journal.display(), list(data)
+    )]
+    JournalMissing {
+        /// Where it should be.
+        journal: PathBuf,
+        /// Directories with data.
+        data: Vec<PathBuf>,
+    },
+    /// The journal cannot be understood.
+    #[error(
+        "{} cannot be used: {why}. Nothing is started on a guess: put a good copy back, or use the quorate that \
+         wrote it", journal.display()
+    )]
+    JournalUnusable {
+        /// The file.
+        journal: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No suitable etcd was found.
+    #[error("{0}")]
+    NoEtcd(Box<Searched>),
+    /// The etcd named by the user cannot be used.
+    #[error("{} cannot be used as etcd: {why}; name an etcd binary with --etcd, or leave --etcd out", path.display())]
+    BadEtcd {
+        /// What was named.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Certificates could not be made.
+    #[error("cannot prepare the certificates in {}", dir.display())]
+    Certificates {
+        /// The certificate directory.
+        dir: PathBuf,
+        /// Why not.
+        #[source]
+        source: quorate_pki::Error,
+    },
+    /// The certificates could not be loaded for the client.
+    #[error("cannot use the client certificate in {}: {why}", dir.display())]
+    ClientTls {
+        /// The certificate directory.
+        dir: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// No ports for the first members.
+    #[error("no free ports for {members} members were found; set spec.host.clientPort and spec.host.peerPort")]
+    NoPorts {
+        /// How many members need them.
+        members: u32,
+    },
+    /// The launcher got a text it cannot read.
+    #[error("cannot read the launch specification")]
+    LaunchSpec {
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A member was not launched because it would not have been safe.
+    #[error("{member} is not launched: {why}")]
+    LaunchRefused {
+        /// Which.
+        member: String,
+        /// Why.
+        why: String,
+    },
+    /// The launcher could not be run.
+    #[error("cannot run {} to launch {member}", program.display())]
+    Spawn {
+        /// Which member.
+        member: String,
+        /// The launcher.
+        program: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// etcd could not be executed.
+    #[error("cannot execute {} for {member}", program.display())]
+    Exec {
+        /// Which member.
+        member: String,
+        /// The binary.
+        program: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A process could not be watched or signalled.
+    #[error("cannot {doing} process {pid}")]
+    Process {
+        /// What was being done, e.g. `signal`.
+        doing: &'static str,
+        /// Which.
+        pid: u32,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Something did not end in time.
+    #[error("{what} did not end within {} s", limit.as_secs())]
+    StillRunning {
+        /// What.
+        what: String,
+        /// How long it was given.
+        limit: std::time::Duration,
+    },
+    /// A watching task of the supervisor ended by itself.
+    #[error("the supervisor lost sight of {member}: please report this")]
+    Watch {
+        /// Whose process was watched.
+        member: String,
+    },
+}
+
+impl Error {
+    /// What the command line exits with: 2 bad input, 3 refused for safety, 1 anything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::NoRoot
+            | Error::ManifestMissing { .. }
+            | Error::ManifestInvalid { .. }
+            | Error::BadEtcd { .. }
+            | Error::LaunchSpec { .. } => 2,
+            Error::Held { .. }
+            | Error::OtherCluster { .. }
+            | Error::JournalMissing { .. }
+            | Error::JournalUnusable { .. }
+            | Error::LaunchRefused { .. } => 3,
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn file(doing: &'static str, path: &std::path::Path, source: impl Into<io::Error>) -> Self {
+        Error::File { doing, path: path.to_owned(), source: source.into() }
+    }
+
+    /// The message and its causes on one line.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut link = std::error::Error::source(self);
+        while let Some(cause) = link {
+            text = format!("{text}: {cause}");
+            link = cause.source();
+        }
+        text
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let texts: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+    texts.join(", ")
+}

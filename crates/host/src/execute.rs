@@ -1,0 +1,166 @@
+//! One step of a plan, done here. Every step can be retried blindly: it names its object by id, generation or URL,
+//! and finds its effect if that is there already.
+//!
+//! In: a [`Step`] and the look it was planned on. Out: a [`StepResult`]. Never: a start without the evidence that a
+//! first start needs; a membership change on another list than it was planned on; data moved while a process may
+//! have it.
+
+use quorate_core::model::{Generation, MemberId, Observed, Ordinal, Process, Refused, StepResult, Version};
+use quorate_core::plan::{StartHow, Step};
+
+use crate::ask::Change;
+use crate::build::Arguments;
+use crate::ground::Ground;
+use crate::observe::aside_name;
+use crate::run::evidence;
+use crate::run::launch::Launch;
+use crate::{Error, supervise};
+
+impl Ground {
+    /// Does `step`.
+    pub(crate) async fn execute(&mut self, step: &Step, observed: &Observed, config: &str) -> StepResult {
+        match step {
+            Step::Start { ordinal, generation, how, version } => {
+                let start = Start { ordinal: *ordinal, generation: *generation, how, version: *version, config };
+                done(self.start(start).await)
+            }
+            Step::Stop { ordinal } => {
+                self.runner.stop(*ordinal);
+                StepResult::Done
+            }
+            Step::AddLearner { peer_url, basis, .. } => {
+                let via = via(observed, None);
+                self.clients.change(&via, Change::AddLearner(peer_url), *basis).await
+            }
+            Step::Promote { member, basis, .. } => {
+                let via = via(observed, None);
+                self.clients.change(&via, Change::Promote(*member), *basis).await
+            }
+            Step::Remove { member, basis } => {
+                // Not through the one that goes: it stops answering when it is gone.
+                let via = via(observed, Some(*member));
+                self.clients.change(&via, Change::Remove(*member), *basis).await
+            }
+            Step::MoveLeader { from, to } => match slot_of(observed, *from) {
+                Some(leader) => self.clients.move_leader(leader, *to).await,
+                None => StepResult::Refused(Refused::Other(format!("the leader {from} does not answer"))),
+            },
+            Step::SetAside { ordinal, generation } => done(self.set_aside(*ordinal, *generation).await),
+            Step::DropAside { ordinal } => done(self.drop_aside(*ordinal).await),
+        }
+    }
+
+    async fn start(&mut self, start: Start<'_>) -> Result<(), Error> {
+        let Start { ordinal, generation, how, version, config } = start;
+        let member = self.name(ordinal);
+        let refused = |why: String| Error::LaunchRefused { member: member.to_string(), why };
+        let Some(ports) = self.journal.ports.get(&ordinal).copied() else {
+            return Err(refused("it has no ports yet".to_owned()));
+        };
+        let etcd = self.etcd(version).await?;
+        let data_dir = self.root.volume(&member, generation);
+        let first_start = match how {
+            StartHow::Resume => None,
+            StartHow::New { .. } | StartHow::Join { .. } => {
+                let path = self.root.first_start(&member, generation);
+                let present = evidence::arm(&path)?;
+                if !present.allows() {
+                    return Err(refused(format!("a first start without proof that none ran before ({present:?})")));
+                }
+                Some(path)
+            }
+        };
+        let arguments = Arguments {
+            member: &member,
+            ports,
+            tls: self.journal.tls,
+            pki: &self.root.pki(),
+            data_dir: &data_dir,
+            cluster: &self.cluster,
+            how,
+        };
+        let launch = Launch {
+            member: member.to_string(),
+            program: etcd.path,
+            version: etcd.version,
+            arguments: arguments.list(),
+            data_dir,
+            generation,
+            config: config.to_owned(),
+            record: self.root.record(&member),
+            alive: self.root.alive(&member),
+            log: self.root.log(&member),
+            first_start,
+            directory: self.root.path().to_owned(),
+            supervisor: std::process::id(),
+            since: supervise::now(),
+        };
+        self.runner.start(ordinal, &launch).map(drop)
+    }
+
+    async fn set_aside(&mut self, ordinal: Ordinal, generation: Generation) -> Result<(), Error> {
+        let member = self.name(ordinal);
+        let busy = match self.runner.process(ordinal) {
+            Process::Stopped { .. } => false,
+            Process::Running { generation: running, .. } => running == generation,
+            Process::Stopping => true,
+        };
+        let volume = self.root.volume(&member, generation);
+        if busy {
+            let why = format!("its process still has {}", volume.display());
+            return Err(Error::LaunchRefused { member: member.to_string(), why });
+        }
+        if !volume.try_exists().map_err(|source| Error::file("look at", &volume, source))? {
+            return Ok(());
+        }
+        let target = self.root.asides().join(aside_name(&member, generation, supervise::now().0));
+        let failed = |source: quorate_datadir::Error| Error::file("set aside", &volume, std::io::Error::other(source));
+        quorate_datadir::move_aside(&volume, &target).map_err(failed)
+    }
+
+    async fn drop_aside(&mut self, ordinal: Ordinal) -> Result<(), Error> {
+        let asides = self.root.asides();
+        let all = self.asides(&self.name(ordinal)).map_err(|source| Error::file("list", &asides, source))?;
+        let Some(oldest) = all.into_iter().next() else { return Ok(()) };
+        let path = oldest.clone();
+        // Gigabytes take a while to go, and the members must be looked at meanwhile.
+        let deleted = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&path)).await;
+        let deleted = deleted.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        deleted.map_err(|source| Error::file("delete", &oldest, source))
+    }
+}
+
+struct Start<'a> {
+    ordinal: Ordinal,
+    generation: Generation,
+    how: &'a StartHow,
+    version: Version,
+    config: &'a str,
+}
+
+/// Everything on this machine that fails has had no effect that a retry would not find.
+fn done(result: Result<(), Error>) -> StepResult {
+    match result {
+        Ok(()) => StepResult::Done,
+        Err(error) => StepResult::Refused(Refused::Other(error.chain())),
+    }
+}
+
+/// Healthy voters to ask, the leader first, never `except`.
+fn via(observed: &Observed, except: Option<MemberId>) -> Vec<Ordinal> {
+    let Some(quorum) = &observed.quorum else { return Vec::new() };
+    let votes = |id: MemberId| quorum.members.iter().any(|m| m.id == id && !m.learner);
+    let healthy = observed.slots.iter().filter_map(|(ordinal, slot)| {
+        let status = slot.status.as_ref().filter(|status| status.healthy && votes(status.member))?;
+        (Some(status.member) != except).then_some((Some(status.member) != quorum.leader, *ordinal))
+    });
+    let mut all: Vec<(bool, Ordinal)> = healthy.collect();
+    all.sort();
+    all.into_iter().map(|(_, ordinal)| ordinal).collect()
+}
+
+/// The slot in which `member` answered.
+fn slot_of(observed: &Observed, member: MemberId) -> Option<Ordinal> {
+    let answers = |slot: &&quorate_core::model::SlotView| slot.status.as_ref().is_some_and(|s| s.member == member);
+    observed.slots.iter().find(|(_, slot)| answers(slot)).map(|(ordinal, _)| *ordinal)
+}

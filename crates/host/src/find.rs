@@ -1,0 +1,332 @@
+//! Finding etcd: the binary named, beside quorate, in the root, in the cache, on the PATH.
+//!
+//! In: the places and the wanted version. Out: a binary that says of itself that it is that version.
+//! Never: a download; a binary taken on the strength of its file name; a wait of more than two seconds for one.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use quorate_core::model::Version;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
+
+use crate::Error;
+
+/// How long a binary may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(2);
+/// How much of what it says is read.
+const OUTPUT_LIMIT: u64 = 4096;
+/// How many entries of one directory are looked at.
+const ENTRIES_MAX: usize = 256;
+
+/// An etcd that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdBinary {
+    /// Where, absolute.
+    pub path: PathBuf,
+    /// What it says it is.
+    pub version: Version,
+}
+
+/// Where to look, in this order.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Named by the user; it must be there and be etcd.
+    pub explicit: Option<PathBuf>,
+    /// The directory of quorate's own binary.
+    pub beside: Option<PathBuf>,
+    /// `bin` of the root: `etcd`, `etcd-<version>`, `<version>/etcd`.
+    pub root_bin: Option<PathBuf>,
+    /// The cache: `etcd/<version>/etcd` in it.
+    pub cache: Option<PathBuf>,
+    /// The search path.
+    pub path: Option<OsString>,
+}
+
+impl Places {
+    /// The usual places for the cluster in `root`.
+    pub fn of(root: Option<&Path>, explicit: Option<&Path>, cache: Option<&Path>) -> Places {
+        Places {
+            explicit: explicit.map(Path::to_owned),
+            beside: std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)),
+            root_bin: root.map(|root| root.join("bin")),
+            cache: cache.map(Path::to_owned).or_else(default_cache),
+            path: std::env::var_os("PATH"),
+        }
+    }
+
+    /// Every file that could be it, each once.
+    fn candidates(&self) -> Vec<PathBuf> {
+        let mut found: Vec<PathBuf> = Vec::new();
+        let mut add = |path: PathBuf| {
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        };
+        self.beside.iter().for_each(|dir| add(dir.join("etcd")));
+        if let Some(dir) = &self.root_bin {
+            add(dir.join("etcd"));
+            for name in names_in(dir) {
+                if name.starts_with("etcd-") {
+                    add(dir.join(&name));
+                } else if name.parse::<Version>().is_ok() {
+                    add(dir.join(&name).join("etcd"));
+                }
+            }
+        }
+        for dir in self.cache.iter().map(|cache| cache.join("etcd")) {
+            let versions = names_in(&dir).into_iter().filter(|name| name.parse::<Version>().is_ok());
+            versions.for_each(|name| add(dir.join(name).join("etcd")));
+        }
+        let path = self.path.clone().unwrap_or_default();
+        std::env::split_paths(&path).filter(|dir| dir.is_absolute()).for_each(|dir| add(dir.join("etcd")));
+        found
+    }
+}
+
+/// `${QUORATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quorate}`.
+pub fn default_cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    variable("QUORATE_CACHE").or_else(|| {
+        let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("quorate"))
+    })
+}
+
+/// A search that found nothing suitable, with everything that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    /// What was wanted; `None` is any supported version.
+    pub wanted: Option<Version>,
+    /// Each place and what was there.
+    pub places: Vec<(PathBuf, String)>,
+    /// Where to put one.
+    pub root_bin: Option<PathBuf>,
+}
+
+impl fmt::Display for Searched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.wanted {
+            Some(version) => write!(f, "etcd {version} was not found; looked at:")?,
+            None => write!(f, "no etcd that quorate supports was found; looked at:")?,
+        }
+        for (path, what) in &self.places {
+            write!(f, "\n  {}: {what}", path.display())?;
+        }
+        let version = self.wanted.map_or("VERSION".to_owned(), |v| v.to_string());
+        write!(f, "\nname one with --etcd PATH")?;
+        if let Some(dir) = &self.root_bin {
+            write!(f, ", put it at {}", dir.join(format!("etcd-{version}")).display())?;
+        }
+        write!(f, ", or, in a checkout of quorate, run `scripts/tools get {version}`")
+    }
+}
+
+/// Looks for etcd of version `wanted`, or for the newest supported one.
+pub fn find_etcd(wanted: Option<Version>, places: &Places) -> Result<EtcdBinary, Error> {
+    Finder::new(places.clone()).find(wanted)
+}
+
+/// A search that remembers what each file said of itself, for as long as the file stays the same.
+#[derive(Debug)]
+pub(crate) struct Finder {
+    places: Places,
+    known: HashMap<PathBuf, (Stamp, Result<Version, String>)>,
+}
+
+/// Enough of a file's metadata to notice that it was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Finder {
+    pub(crate) fn new(places: Places) -> Finder {
+        Finder { places, known: HashMap::new() }
+    }
+
+    pub(crate) fn find(&mut self, wanted: Option<Version>) -> Result<EtcdBinary, Error> {
+        let mut seen = Vec::new();
+        let mut best: Option<EtcdBinary> = None;
+        if let Some(path) = self.places.explicit.clone() {
+            let path = std::path::absolute(&path).unwrap_or(path);
+            match self.version_of(&path) {
+                Err(why) => return Err(Error::BadEtcd { path, why }),
+                Ok(version) if wanted.is_none_or(|w| w == version) => return Ok(EtcdBinary { path, version }),
+                Ok(version) => seen.push((path, format!("etcd {version}"))),
+            }
+        }
+        for path in self.places.candidates() {
+            match self.version_of(&path) {
+                Ok(version) if wanted == Some(version) => return Ok(EtcdBinary { path, version }),
+                Ok(version) => {
+                    let supported = Version::MINORS.contains(&version.minor) && !version.corrupts();
+                    let newer = best.as_ref().is_none_or(|best| best.version < version);
+                    if wanted.is_none() && supported && newer {
+                        best = Some(EtcdBinary { path: path.clone(), version });
+                    }
+                    seen.push((path, format!("etcd {version}")));
+                }
+                Err(why) => seen.push((path, why)),
+            }
+        }
+        best.ok_or_else(|| {
+            let root_bin = self.places.root_bin.clone();
+            Error::NoEtcd(Box::new(Searched { wanted, places: seen, root_bin }))
+        })
+    }
+
+    /// A binary of this version that was found before and has not changed since; runs nothing.
+    pub(crate) fn recall(&self, version: Version) -> Option<EtcdBinary> {
+        let same = |path: &Path, known: &Stamp| stamp(path).is_ok_and(|stamp| stamp == *known);
+        let mut known = self.known.iter().filter(|(_, (_, answer))| *answer == Ok(version));
+        let (path, _) = known.find(|(path, (stamp, _))| same(path, stamp))?;
+        Some(EtcdBinary { path: path.clone(), version })
+    }
+
+    fn version_of(&mut self, path: &Path) -> Result<Version, String> {
+        let stamp = stamp(path)?;
+        if let Some((known, answer)) = self.known.get(path) {
+            if *known == stamp {
+                return answer.clone();
+            }
+        }
+        let answer = ask_version(path);
+        self.known.insert(path.to_owned(), (stamp, answer.clone()));
+        answer
+    }
+}
+
+fn stamp(path: &Path) -> Result<Stamp, String> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("not there".to_owned()),
+        Err(error) => return Err(format!("cannot be looked at: {error}")),
+    };
+    if !metadata.is_file() {
+        return Err("not a file".to_owned());
+    }
+    if metadata.permissions().mode() & 0o111 == 0 {
+        return Err("not executable".to_owned());
+    }
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    Ok(Stamp { inode: metadata.ino(), size: metadata.size(), changed })
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = dir.read_dir().into_iter().flatten().take(ENTRIES_MAX);
+    let mut names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// Runs `path --version`.
+fn ask_version(path: &Path) -> Result<Version, String> {
+    let spawned = Command::new(path)
+        .arg("--version")
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = spawned.map_err(|error| format!("cannot be run: {error}"))?;
+    let ended = wait(&child);
+    if ended != Some(true) {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    if ended == Some(false) {
+        return Err(format!("did not say its version within {} s", VERSION_LIMIT.as_secs()));
+    }
+    let mut text = String::new();
+    let output = child.stdout.take().map(|out| out.take(OUTPUT_LIMIT).read_to_string(&mut text));
+    if !matches!(output, Some(Ok(_))) {
+        return Err("not etcd".to_owned());
+    }
+    parse_version(&text).ok_or_else(|| "not etcd".to_owned())
+}
+
+/// `Some(true)`: it ended; `Some(false)`: not in time; `None`: it cannot be watched.
+fn wait(child: &std::process::Child) -> Option<bool> {
+    let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
+    let limit = Timespec { tv_sec: VERSION_LIMIT.as_secs() as i64, tv_nsec: 0 };
+    let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
+    rustix::event::poll(&mut polled, Some(&limit)).ok().map(|ready| ready > 0)
+}
+
+fn parse_version(output: &str) -> Option<Version> {
+    let line = output.lines().find_map(|line| line.strip_prefix("etcd Version:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(path: &Path, text: &str) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn etcd(path: &Path, version: &str) {
+        script(path, &format!("echo 'etcd Version: {version}'; echo 'Git SHA: abc'"));
+    }
+
+    #[test]
+    fn finds_the_wanted_version_whatever_the_file_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let root_bin = dir.path().join("bin");
+        let cache = dir.path().join("cache");
+        etcd(&root_bin.join("etcd"), "3.5.16");
+        etcd(&root_bin.join("etcd-3.6.1"), "3.6.2");
+        etcd(&cache.join("etcd/3.7.0/etcd"), "3.7.0");
+        let places = Places { root_bin: Some(root_bin.clone()), cache: Some(cache), ..Places::default() };
+        let v = |text: &str| text.parse::<Version>().unwrap();
+        assert_eq!(find_etcd(Some(v("3.6.2")), &places).unwrap().path, root_bin.join("etcd-3.6.1"));
+        assert_eq!(find_etcd(None, &places).unwrap().version, v("3.7.0"));
+        let error = find_etcd(Some(v("3.6.1")), &places).unwrap_err().to_string();
+        for part in ["etcd 3.6.1 was not found", "etcd 3.6.2", "etcd 3.5.16", "--etcd PATH", "scripts/tools get 3.6.1"] {
+            assert!(error.contains(part), "{part:?} is not in {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_etcd_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        script(&dir.path().join("liar"), "echo hello");
+        script(&dir.path().join("mute"), "exec sleep 60");
+        std::fs::write(dir.path().join("plain"), "x").unwrap();
+        for (name, expected) in [
+            ("liar", "not etcd"),
+            ("mute", "did not say its version within 2 s"),
+            ("plain", "not executable"),
+            ("none", "not there"),
+        ] {
+            let places = Places { explicit: Some(dir.path().join(name)), ..Places::default() };
+            let error = find_etcd(None, &places).unwrap_err();
+            assert!(error.to_string().contains(expected), "{name}: {error}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn a_replaced_binary_is_asked_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("etcd");
+        let mut finder = Finder::new(Places { explicit: Some(path.clone()), ..Places::default() });
+        etcd(&path, "3.5.16");
+        assert_eq!(finder.find(None).unwrap().version, Version::new(3, 5, 16));
+        std::fs::remove_file(&path).unwrap();
+        etcd(&path, "3.5.160");
+        assert_eq!(finder.find(None).unwrap().version, Version::new(3, 5, 160));
+    }
+}

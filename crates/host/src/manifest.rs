@@ -1,0 +1,177 @@
+//! The manifest on the disk: read, judged, and read again when it changes.
+//!
+//! In: a path. Out: a checked [`Cluster`] with its warnings, or every fault as one text. After an edit that breaks
+//! it, the last good one stays in force and the fault is shown.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use quorate_api::{Cluster, Ground};
+use quorate_core::Spec;
+use quorate_core::model::Version;
+use sha2::{Digest, Sha256};
+
+use crate::{Error, build, durable};
+
+/// A manifest is a page or two.
+const SIZE_MAX: u64 = 1024 * 1024;
+
+/// A manifest file and what it last said.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    /// The last good one.
+    pub(crate) cluster: Cluster,
+    /// What to know about it.
+    pub(crate) warnings: Vec<String>,
+    /// Why the file as it is now is not in force.
+    pub(crate) fault: Option<String>,
+}
+
+/// Enough of a file's metadata to notice an edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Manifest {
+    /// Reads it for the first time; then a fault is an error.
+    pub(crate) fn open(path: &Path) -> Result<Manifest, Error> {
+        let path = std::path::absolute(path).map_err(|source| Error::file("find", path, source))?;
+        let stamp = stamp(&path);
+        let (cluster, warnings) = read(&path)?;
+        Ok(Manifest { path, stamp, cluster, warnings, fault: None })
+    }
+
+    /// Where it is, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks whether the file has changed, and if so reads it. True if what is in force, or the fault, changed.
+    pub(crate) fn look(&mut self) -> bool {
+        let stamp = stamp(&self.path);
+        if stamp == self.stamp {
+            return false;
+        }
+        self.stamp = stamp;
+        match read(&self.path) {
+            Ok((cluster, _)) if cluster.name != self.cluster.name => {
+                let (old, new) = (&self.cluster.name, &cluster.name);
+                self.fault = Some(format!(
+                    "{}: the name was changed from {old} to {new}; a cluster keeps its name, so the former manifest \
+                     stays in force",
+                    self.path.display()
+                ));
+            }
+            Ok((cluster, warnings)) => {
+                self.cluster = cluster;
+                self.warnings = warnings;
+                self.fault = None;
+            }
+            Err(error) => self.fault = Some(format!("{}; the last good one stays in force", error.chain())),
+        }
+        true
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = path.metadata().ok()?;
+    let modified = (metadata.mtime(), metadata.mtime_nsec());
+    Some(Stamp { inode: metadata.ino(), size: metadata.size(), modified })
+}
+
+fn read(path: &Path) -> Result<(Cluster, Vec<String>), Error> {
+    let content = durable::read(path, SIZE_MAX)?.ok_or_else(|| Error::ManifestMissing { path: path.to_owned() })?;
+    let origin = path.display().to_string();
+    let text = String::from_utf8(content)
+        .map_err(|_| Error::ManifestInvalid { faults: format!("{origin}: it is not UTF-8 text") })?;
+    let invalid = |invalid: quorate_api::Invalid| Error::ManifestInvalid { faults: invalid.to_string() };
+    let manifest = quorate_api::parse(&text, &origin).map_err(invalid)?;
+    let (cluster, warnings) = quorate_api::resolve(&manifest, Ground::Host, &text, &origin).map_err(invalid)?;
+    Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
+}
+
+/// The wanted cluster as the planner knows it. `authority` is the fingerprint of the CA members were given.
+pub(crate) fn spec(cluster: &Cluster, authority: &str) -> Spec {
+    let number = |part: u64| u32::try_from(part).unwrap_or(u32::MAX);
+    let version = &cluster.version;
+    Spec {
+        name: cluster.name.clone(),
+        replicas: cluster.replicas,
+        version: Version { major: number(version.major), minor: number(version.minor), patch: number(version.patch) },
+        config: digest(cluster, authority),
+        paused: cluster.paused,
+    }
+}
+
+/// A digest of everything besides the version that a running member was started with.
+fn digest(cluster: &Cluster, authority: &str) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |name: &str, value: &str| {
+        // With their lengths, so that no two lists of parts read the same.
+        for part in [name, value] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    };
+    add("flags", &build::REVISION.to_string());
+    add("authority", authority);
+    for (name, value) in cluster.options.settings() {
+        add(name, &value);
+    }
+    if let Some(quota) = cluster.quota_bytes {
+        add("quota", &quota.to_string());
+    }
+    if let Some(reason) = &cluster.force_redeployment_reason {
+        add("reason", reason);
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(extra: &str) -> String {
+        let version = "3.6.1".parse().unwrap();
+        format!("{}\n{extra}", quorate_api::default_manifest("c", 3, &version))
+    }
+
+    #[test]
+    fn an_edit_is_noticed_and_a_broken_one_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cluster.yaml");
+        assert!(matches!(Manifest::open(&path).unwrap_err(), Error::ManifestMissing { .. }));
+        std::fs::write(&path, text("")).unwrap();
+        let mut manifest = Manifest::open(&path).unwrap();
+        assert!(!manifest.look());
+        std::fs::write(&path, text("").replace("replicas: 3", "replicas: 5")).unwrap();
+        assert!(manifest.look() && manifest.fault.is_none());
+        assert_eq!(manifest.cluster.replicas, 5);
+        std::fs::write(&path, text("").replace("replicas: 3", "replicas: none")).unwrap();
+        assert!(manifest.look());
+        assert!(manifest.fault.as_ref().unwrap().contains("last good one"), "{:?}", manifest.fault);
+        assert_eq!(manifest.cluster.replicas, 5);
+        std::fs::write(&path, text("").replace("name: c", "name: other")).unwrap();
+        assert!(manifest.look() && manifest.fault.as_ref().unwrap().contains("keeps its name"));
+        std::fs::write(&path, text("")).unwrap();
+        assert!(manifest.look() && manifest.fault.is_none());
+    }
+
+    #[test]
+    fn the_digest_tells_apart_what_a_member_must_be_restarted_for() {
+        let manifest = quorate_api::parse(&text(""), "c").unwrap();
+        let (cluster, _) = quorate_api::resolve(&manifest, Ground::Host, "", "c").unwrap();
+        let base = digest(&cluster, "a");
+        assert_eq!(base.len(), 16);
+        assert_eq!(base, digest(&Cluster { replicas: 5, paused: true, ..cluster.clone() }, "a"));
+        assert_ne!(base, digest(&cluster, "b"));
+        let reason = Some("again".to_owned());
+        assert_ne!(base, digest(&Cluster { force_redeployment_reason: reason, ..cluster.clone() }, "a"));
+        assert_ne!(base, digest(&Cluster { quota_bytes: Some(1 << 31), ..cluster }, "a"));
+    }
+}

@@ -1,0 +1,256 @@
+//! What anyone may know about the cluster: `status.json`, and what `quorate status` prints.
+//!
+//! In: one pass (spec, observation, memory, plan). Out: plain data, camelCase JSON that is a contract.
+//! Never: a secret; a guess (what was not seen in this pass is absent, not repeated from an older one).
+
+use std::path::PathBuf;
+
+use quorate_core::model::{Ordinal, Process, Time};
+use quorate_core::{Observed, Plan, Spec};
+use serde::{Deserialize, Serialize};
+
+use crate::certs;
+use crate::ground::Ground;
+
+/// The state of a host cluster as last seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// The cluster's name.
+    pub cluster: String,
+    /// Its root directory.
+    pub root: PathBuf,
+    /// Who runs it.
+    pub supervisor: SupervisorStatus,
+    /// The manifest in use.
+    pub manifest: PathBuf,
+    /// What the manifest asks for.
+    pub spec: Wanted,
+    /// etcd's id of the cluster, in hexadecimal, once known.
+    pub cluster_id: Option<String>,
+    /// Every member wanted or known, by ordinal.
+    pub members: Vec<Member>,
+    /// All members wanted are healthy voters, and nothing is left to do.
+    pub ready: bool,
+    /// What is being done.
+    pub plan: Vec<String>,
+    /// What is waited for.
+    pub waits: Vec<Wait>,
+    /// What stops it.
+    pub blocks: Vec<Block>,
+    /// Faults of the manifest, warnings, steps that failed last.
+    pub problems: Vec<String>,
+    /// Where clients connect.
+    pub endpoints: Vec<String>,
+    /// What clients connect with; absent where TLS is off.
+    pub certs: Option<Certs>,
+    /// When this was written, RFC 3339.
+    pub updated_at: String,
+}
+
+/// The supervisor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SupervisorStatus {
+    /// Its process.
+    pub pid: u32,
+    /// Since when, RFC 3339.
+    pub since: String,
+    /// Whether it runs; set by the reader, who can see the lock.
+    pub running: bool,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Wanted {
+    /// How many members.
+    pub replicas: u32,
+    /// Which etcd.
+    pub version: String,
+    /// Touch nothing.
+    pub paused: bool,
+}
+
+/// One member.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Member {
+    /// `<cluster>-<ordinal>`.
+    pub name: String,
+    /// etcd's id, in hexadecimal, once known.
+    pub id: Option<String>,
+    /// Its place.
+    pub ordinal: u32,
+    /// A linearizable read through it succeeded (for a learner: it answers).
+    pub healthy: bool,
+    /// It leads.
+    pub leader: bool,
+    /// It does not vote yet.
+    pub learner: bool,
+    /// `leader`, `voter`, `learner`, `unlisted` or `unknown`.
+    pub role: String,
+    /// The version it runs, or last ran.
+    pub version: Option<String>,
+    /// The size of its database file in bytes.
+    pub db_size: Option<u64>,
+    /// How much of it is in use.
+    pub db_size_in_use: Option<u64>,
+    /// Where clients reach it.
+    pub client_url: String,
+    /// Where members reach it.
+    pub peer_url: String,
+    /// Its process, while one runs.
+    pub pid: Option<u32>,
+    /// `running`, `stopping`, `stopped`, or how it ended.
+    pub process: String,
+    /// How often it was started again since this supervisor began.
+    pub restarts: u32,
+    /// Its log.
+    pub log: PathBuf,
+    /// Its data directory.
+    pub data_dir: PathBuf,
+}
+
+/// Something that passes by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Wait {
+    /// See `quorate explain`.
+    pub reason: String,
+    /// The member concerned.
+    pub member: Option<String>,
+    /// For people.
+    pub detail: String,
+    /// When it is looked at again, RFC 3339.
+    pub until: Option<String>,
+}
+
+/// Something that needs a person.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Block {
+    /// See `quorate explain`.
+    pub reason: String,
+    /// The member concerned.
+    pub member: Option<String>,
+    /// For people.
+    pub detail: String,
+}
+
+/// The files a client needs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Certs {
+    /// The authority.
+    pub ca: PathBuf,
+    /// The client's certificate.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// Everything a status is made from.
+pub(crate) struct Pass<'a> {
+    pub(crate) ground: &'a Ground,
+    pub(crate) spec: &'a Spec,
+    pub(crate) observed: &'a Observed,
+    pub(crate) plan: &'a Plan,
+    pub(crate) problems: Vec<String>,
+    pub(crate) manifest: PathBuf,
+    pub(crate) supervisor: SupervisorStatus,
+}
+
+impl Pass<'_> {
+    /// The status after this pass; its time is set when it is written.
+    pub(crate) fn status(self) -> Status {
+        let Pass { ground, spec, observed, plan, problems, manifest, supervisor } = self;
+        let members: Vec<Member> = observed.slots.keys().filter_map(|o| member(ground, spec, observed, *o)).collect();
+        let wanted = Wanted { replicas: spec.replicas, version: spec.version.to_string(), paused: spec.paused };
+        let voters = members.iter().filter(|m| m.healthy && !m.learner && m.id.is_some()).count();
+        let settled = plan.steps.is_empty() && plan.waits.is_empty() && plan.blocks.is_empty();
+        let name = |ordinal: Option<Ordinal>| ordinal.map(|ordinal| ground.name(ordinal).to_string());
+        let wait = |wait: &quorate_core::plan::Wait| Wait {
+            reason: wait.reason.to_string(),
+            member: name(wait.member),
+            detail: wait.detail.clone(),
+            until: wait.until.map(rfc3339),
+        };
+        let block = |block: &quorate_core::plan::Block| Block {
+            reason: block.reason.to_string(),
+            member: name(block.member),
+            detail: block.detail.clone(),
+        };
+        Status {
+            cluster: spec.name.clone(),
+            root: ground.root.path().to_owned(),
+            supervisor,
+            manifest,
+            spec: wanted,
+            cluster_id: ground.journal.memory.cluster.map(|id| id.to_string()),
+            ready: settled && observed.quorum.is_some() && voters == spec.replicas as usize,
+            plan: plan.steps.iter().map(ToString::to_string).collect(),
+            waits: plan.waits.iter().map(wait).collect(),
+            blocks: plan.blocks.iter().map(block).collect(),
+            problems,
+            endpoints: members.iter().filter(|m| m.pid.is_some()).map(|m| m.client_url.clone()).collect(),
+            certs: ground.journal.tls.then(|| certs::client_files(&ground.root)),
+            members,
+            updated_at: String::new(),
+        }
+    }
+}
+
+/// One member; none for a slot that is neither wanted nor has anything left of a member.
+fn member(ground: &Ground, spec: &Spec, observed: &Observed, ordinal: Ordinal) -> Option<Member> {
+    let slot = observed.slots.get(&ordinal)?;
+    let remembered = ground.journal.memory.slot(ordinal);
+    let name = ground.name(ordinal);
+    let id = slot.status.as_ref().map(|s| s.member).or(remembered.member);
+    let process = ground.runner.member(ordinal);
+    if !spec.wants(ordinal) && id.is_none() && process.is_none() {
+        return None;
+    }
+    let quorum = observed.quorum.as_ref();
+    let listed = quorum.and_then(|q| q.members.iter().find(|m| Some(m.id) == id));
+    let leader = id.is_some() && quorum.and_then(|q| q.leader) == id;
+    let learner = listed.is_some_and(|m| m.learner);
+    let role = match (quorum, listed) {
+        (None, _) => "unknown",
+        (Some(_), None) => "unlisted",
+        (Some(_), Some(_)) if leader => "leader",
+        (Some(_), Some(_)) if learner => "learner",
+        (Some(_), Some(_)) => "voter",
+    };
+    let version = slot.status.as_ref().map(|s| s.version).or(remembered.version);
+    Some(Member {
+        id: id.map(|id| id.to_string()),
+        ordinal: ordinal.0,
+        healthy: slot.status.as_ref().is_some_and(|s| s.healthy),
+        leader,
+        learner,
+        role: role.to_owned(),
+        version: version.map(|version| version.to_string()),
+        db_size: slot.status.as_ref().map(|s| s.db_size),
+        db_size_in_use: slot.status.as_ref().map(|s| s.db_in_use),
+        client_url: ground.client_url(ordinal).unwrap_or_default(),
+        peer_url: slot.peer_url.to_string(),
+        pid: process.map(|process| process.record.identity.pid),
+        process: match &slot.process {
+            Process::Running { .. } => "running".to_owned(),
+            Process::Stopping => "stopping".to_owned(),
+            Process::Stopped { last: Some(exit) } if !exit.asked => format!("ended: {}", exit.how),
+            Process::Stopped { .. } => "stopped".to_owned(),
+        },
+        restarts: ground.runner.restarts(ordinal),
+        log: ground.root.log(&name),
+        data_dir: ground.root.volume(&name, remembered.generation),
+        name: name.to_string(),
+    })
+}
+
+/// A time for people and programs.
+pub(crate) fn rfc3339(time: Time) -> String {
+    let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).map_or_else(|_| time.to_string(), |time| time.to_string())
+}

@@ -1,0 +1,431 @@
+//! The supervisor's loop: look, plan, check, remember, do, show, wait.
+//!
+//! In: options, and a future that ends when it is to stop. Out: a running cluster; events for the terminal; the
+//! status on the disk. Whatever a member, the disk or the manifest does, the loop goes on and shows it: it fails only
+//! before it has begun.
+//!
+//! Never: two supervisors of one root; an effect before its journal is stored; a plan carried out that the check
+//! refuses.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+
+use quorate_core::model::{MemberName, Outcome, Ordinal, StepKind, StepResult, Time};
+use quorate_core::plan::{Block, BlockReason};
+use quorate_core::{Observed, Plan, Spec, Step, check, plan};
+use tokio::time::Instant;
+
+use crate::control::{self, Supervisor};
+use crate::find::Places;
+use crate::ground::Ground;
+use crate::journal::Journal;
+use crate::manifest::{self, Manifest};
+use crate::status::{self, Pass, Status, SupervisorStatus};
+use crate::{Error, Root, certs, durable, log};
+
+/// The longest time between two looks.
+const IDLE: Duration = Duration::from_secs(2);
+/// How often the manifest is looked at.
+const MANIFEST_LOOK: Duration = Duration::from_secs(1);
+/// The longest time between two writes of the status.
+const STATUS_REFRESH: Duration = Duration::from_secs(5);
+/// How often certificates and logs are looked after.
+const UPKEEP: Duration = Duration::from_secs(60);
+/// Problems of steps shown at most.
+const PROBLEMS_MAX: usize = 16;
+
+/// What a supervisor needs to know.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The root directory.
+    pub root: PathBuf,
+    /// The manifest; `cluster.yaml` in the root where none is named.
+    pub manifest: Option<PathBuf>,
+    /// The etcd binary to use, where it fits.
+    pub etcd: Option<PathBuf>,
+    /// The cache of etcd binaries; the usual one where none is named.
+    pub cache: Option<PathBuf>,
+    /// The program that launches members with `launch-member --spec JSON`: `/proc/self/exe`.
+    pub launcher: PathBuf,
+}
+
+/// News for the terminal.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Something happened.
+    Line(String),
+    /// All members are healthy and nothing is left to do: for the first time, or again after a change.
+    Ready(Box<Status>),
+}
+
+/// Milliseconds since 1970, by the wall clock.
+pub(crate) fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Runs the cluster until `shutdown` ends, then stops its members. If it is dropped instead, the members live on and
+/// the next supervisor of the root adopts them.
+pub async fn run(
+    options: Options,
+    events: impl FnMut(Event),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let mut supervision = Supervision::begin(options, events).await?;
+    let mut shutdown = pin!(shutdown);
+    tokio::select! {
+        never = supervision.go_on() => match never {},
+        () = &mut shutdown => {}
+    }
+    supervision.end().await
+}
+
+struct Supervision<E> {
+    ground: Ground,
+    manifest: Manifest,
+    spec: Spec,
+    own: SupervisorStatus,
+    events: E,
+    /// How the last step ended that the planner wants to know of.
+    last: Option<Outcome>,
+    /// What is wrong besides what a plan says: by subject, so that it can be taken back.
+    problems: Problems,
+    /// What the journal on the disk says.
+    stored: Option<Journal>,
+    written: Option<(Status, Instant)>,
+    upkeep_due: Instant,
+    was_ready: bool,
+    shown: BTreeSet<String>,
+    _lock: File,
+}
+
+/// What is wrong, by where it comes from.
+#[derive(Debug, Default)]
+struct Problems {
+    manifest: Vec<String>,
+    certificates: Vec<String>,
+    ports: Vec<String>,
+    journal: Vec<String>,
+    seen: Vec<String>,
+    steps: Vec<String>,
+}
+
+impl Problems {
+    fn all(&self) -> Vec<String> {
+        let Problems { manifest, certificates, ports, journal, seen, steps } = self;
+        let all = [manifest, certificates, ports, journal, seen, steps];
+        all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
+    }
+}
+
+impl<E: FnMut(Event)> Supervision<E> {
+    /// Everything that may fail, up to and including the takeover of members that run already.
+    async fn begin(options: Options, events: E) -> Result<Supervision<E>, Error> {
+        let root = Root::at(&options.root)?;
+        root.prepare()?;
+        let lock = control::lock(&root).await?;
+        let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
+        let cluster = manifest.cluster.clone();
+        let stored = Journal::load(&root)?;
+        let journal = stored.clone().unwrap_or_else(|| Journal::new(&cluster.name, cluster.tls));
+        if journal.cluster != cluster.name {
+            let (present, wanted) = (journal.cluster, cluster.name);
+            return Err(Error::OtherCluster { root: root.path().to_owned(), present, wanted });
+        }
+        let places = Places::of(Some(root.path()), options.etcd.as_deref(), options.cache.as_deref());
+        let own = own(&root, manifest.path())?;
+        let mut ground = Ground::new(root, journal, cluster, launcher(&options.launcher)?, places);
+        if ground.journal.memory.bootstrap.is_none() {
+            // A cluster that has yet to begin: say at once what is missing for it.
+            ground.etcd(manifest::spec(&ground.cluster, "").version).await?;
+        }
+        let spec = manifest::spec(&ground.cluster, "");
+        let mut supervision = Supervision {
+            ground,
+            manifest,
+            spec,
+            own,
+            events,
+            last: None,
+            problems: Problems::default(),
+            stored,
+            written: None,
+            upkeep_due: Instant::now() + UPKEEP,
+            was_ready: false,
+            shown: BTreeSet::new(),
+            _lock: lock,
+        };
+        supervision.take_over()?;
+        supervision.certify().await?;
+        Ok(supervision)
+    }
+
+    fn take_over(&mut self) -> Result<(), Error> {
+        for ordinal in self.ground.adopt()? {
+            let pid = self.ground.runner.member(ordinal).map_or(0, |member| member.record.identity.pid);
+            self.line(format!("{} runs already (pid {pid}); taken over", self.ground.name(ordinal)));
+        }
+        Ok(())
+    }
+
+    /// Brings certificates up to date, and what depends on them.
+    async fn certify(&mut self) -> Result<(), Error> {
+        if !self.ground.journal.tls {
+            self.spec = manifest::spec(&self.ground.cluster, "plain");
+            return Ok(());
+        }
+        let members: Vec<MemberName> = self.ground.ordinals().into_iter().map(|o| self.ground.name(o)).collect();
+        let prepared = certs::prepare(&self.ground.root, &self.ground.cluster.name, &members)?;
+        if prepared.authority_changed && self.ground.runner.running() > 0 {
+            // Members of the old authority and of the new one do not talk to each other: one at a time is no way.
+            self.line("the certificate authority is new; all members are stopped and started with it".to_owned());
+            let leader = self.leader();
+            self.ground.runner.stop_all(leader).await?;
+        }
+        if prepared.changed || self.spec.config.is_empty() || self.written.is_none() {
+            self.ground.clients.renew(Some(prepared.tls));
+        }
+        self.spec = manifest::spec(&self.ground.cluster, &prepared.fingerprint);
+        Ok(())
+    }
+
+    async fn go_on(&mut self) -> std::convert::Infallible {
+        loop {
+            let next_look = self.pass().await;
+            self.wait(next_look.min(IDLE)).await;
+        }
+    }
+
+    /// One pass. Returns when to look again.
+    async fn pass(&mut self) -> Duration {
+        for ended in self.ground.runner.ended() {
+            self.tell_end(ended.ordinal, &ended.exit);
+        }
+        self.problems.ports = problem(self.ground.assign_ports());
+        let adopted = self.take_over();
+        let last = self.last.take();
+        let seen = self.ground.observe(&self.spec, last).await;
+        self.problems.seen = seen.problems;
+        self.problems.seen.extend(problem(adopted));
+        let observed = seen.observed;
+        let (mut plan, memory) = plan(&self.spec, &observed, &self.ground.journal.memory, now());
+        let violations = check(&self.spec, &observed, &self.ground.journal.memory, &memory, &plan, now());
+        if !violations.is_empty() {
+            self.refuse(&mut plan, &violations);
+        } else if self.remember(memory) {
+            self.show(&observed, &plan);
+            self.carry_out(&observed, &plan).await;
+        } else {
+            plan.steps.clear();
+        }
+        self.show(&observed, &plan);
+        plan.next_look
+    }
+
+    fn refuse(&mut self, plan: &mut Plan, violations: &[quorate_core::check::Violation]) {
+        for violation in violations {
+            let detail = format!("a plan was refused by the safety check and not carried out: {violation}");
+            plan.blocks.push(Block { reason: BlockReason::CheckRefused, member: None, detail });
+        }
+        plan.steps.clear();
+        plan.next_look = IDLE;
+    }
+
+    /// Stores the memory, if it or anything else in the journal has changed. False: then nothing may be done.
+    fn remember(&mut self, memory: quorate_core::Memory) -> bool {
+        let next = self.ground.journal.with(memory);
+        if self.stored.as_ref() != Some(&next) {
+            if let Err(error) = next.store(&self.ground.root) {
+                self.problems.journal = vec![format!("{}; nothing is done until this is mended", error.chain())];
+                return false;
+            }
+            self.stored = Some(next.clone());
+        }
+        self.problems.journal.clear();
+        self.ground.journal = next;
+        true
+    }
+
+    async fn carry_out(&mut self, observed: &Observed, plan: &Plan) {
+        let settled = plan.waits.is_empty() && plan.blocks.is_empty();
+        if settled || !plan.steps.is_empty() {
+            self.problems.steps.clear();
+        }
+        for step in &plan.steps {
+            self.line(step.to_string());
+            let config = self.spec.config.clone();
+            let result = self.ground.execute(step, observed, &config).await;
+            let failed = match &result {
+                StepResult::Done => None,
+                StepResult::Refused(why) => Some(format!("{step}: not done: {why:?}")),
+                StepResult::Unclear(why) => Some(format!("{step}: it is not clear whether it was done: {why}")),
+            };
+            if let Some(text) = &failed {
+                self.line(text.clone());
+                self.problems.steps.push(text.clone());
+            }
+            if reported(step) {
+                self.last = Some(Outcome { step: step.kind(), result, at: now() });
+            }
+            if failed.is_some() && step.kind() != StepKind::Start {
+                break;
+            }
+        }
+    }
+
+    /// Writes the status if it has changed or is old, and tells what is new.
+    fn show(&mut self, observed: &Observed, plan: &Plan) {
+        let mut problems = self.problems.all();
+        problems.extend(self.manifest.warnings.iter().cloned());
+        let pass = Pass {
+            ground: &self.ground,
+            spec: &self.spec,
+            observed,
+            plan,
+            problems,
+            manifest: self.manifest.path().to_owned(),
+            supervisor: self.own.clone(),
+        };
+        let status = pass.status();
+        self.tell_news(&status);
+        let fresh = |(shown, at): &(Status, Instant)| *shown == status && at.elapsed() < STATUS_REFRESH;
+        if self.written.as_ref().is_some_and(fresh) {
+            return;
+        }
+        let path = self.ground.root.status();
+        let stamped = Status { updated_at: status::rfc3339(now()), ..status.clone() };
+        let written = serde_json::to_vec(&stamped).map_err(std::io::Error::other);
+        let written = written.map_err(|e| Error::file("encode", &path, e)).and_then(|c| durable::write_fast(&path, &c));
+        // A status that cannot be written grows old, which its reader sees.
+        if written.is_ok() {
+            self.written = Some((status, Instant::now()));
+        }
+    }
+
+    fn tell_news(&mut self, status: &Status) {
+        let blocks = status.blocks.iter().map(|block| format!("{}: {}", block.reason, block.detail));
+        let now_shown: BTreeSet<String> = blocks.chain(status.problems.iter().cloned()).collect();
+        let news: Vec<String> = now_shown.difference(&self.shown).cloned().collect();
+        news.into_iter().for_each(|text| self.line(text));
+        self.shown = now_shown;
+        if status.ready && !self.was_ready {
+            (self.events)(Event::Ready(Box::new(status.clone())));
+        }
+        self.was_ready = status.ready;
+    }
+
+    /// Waits for the next look, a member's end or a change of the manifest, whichever comes first.
+    async fn wait(&mut self, next_look: Duration) {
+        let deadline = Instant::now() + next_look;
+        loop {
+            let manifest_due = Instant::now() + MANIFEST_LOOK;
+            tokio::select! {
+                ended = self.ground.runner.next_end() => {
+                    self.tell_end(ended.ordinal, &ended.exit);
+                    return;
+                }
+                () = tokio::time::sleep_until(deadline.min(manifest_due)) => {}
+            }
+            if self.manifest.look() {
+                self.take_manifest().await;
+                return;
+            }
+            if Instant::now() >= self.upkeep_due {
+                self.upkeep().await;
+            }
+            if Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    async fn take_manifest(&mut self) {
+        self.line(format!("{} was read again", self.manifest.path().display()));
+        self.ground.cluster = self.manifest.cluster.clone();
+        self.problems.manifest = self.manifest.fault.iter().cloned().collect();
+        if self.ground.cluster.tls != self.ground.journal.tls {
+            let text = "spec.tls cannot be changed on a cluster that exists; it stays as it was".to_owned();
+            self.problems.manifest.push(text);
+        }
+        self.problems.certificates = problem(self.certify().await);
+    }
+
+    async fn upkeep(&mut self) {
+        self.upkeep_due = Instant::now() + UPKEEP;
+        self.problems.certificates = problem(self.certify().await);
+        for ordinal in self.ground.ordinals() {
+            let path = self.ground.root.log(&self.ground.name(ordinal));
+            if let Err(error) = log::bound(&path) {
+                self.problems.certificates.push(error.chain());
+            }
+        }
+    }
+
+    /// Stops all members, and says so in the status.
+    async fn end(mut self) -> Result<(), Error> {
+        let running = self.ground.runner.running();
+        if running > 0 {
+            self.line(format!("stopping {running} members"));
+        }
+        let leader = self.leader();
+        let stopped = self.ground.runner.stop_all(leader).await;
+        if let Some((status, _)) = self.written.take() {
+            let mut status = Status { updated_at: status::rfc3339(now()), ready: false, ..status };
+            status.plan.clear();
+            status.waits.clear();
+            for member in &mut status.members {
+                if self.ground.runner.member(Ordinal(member.ordinal)).is_none() {
+                    member.pid = None;
+                    member.process = "stopped".to_owned();
+                    (member.healthy, member.leader) = (false, false);
+                }
+            }
+            status.endpoints.clear();
+            // Best effort: the lock tells readers more surely that nothing runs.
+            let _ = serde_json::to_vec(&status).map(|content| durable::write_fast(&self.ground.root.status(), &content));
+        }
+        stopped
+    }
+
+    /// Who led when it was last looked.
+    fn leader(&self) -> Option<Ordinal> {
+        let (status, _) = self.written.as_ref()?;
+        status.members.iter().find(|member| member.leader).map(|member| Ordinal(member.ordinal))
+    }
+
+    fn tell_end(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
+        let what = if exit.asked { "stopped" } else { "ended" };
+        self.line(format!("{} {what}: {}", self.ground.name(ordinal), exit.how));
+    }
+
+    fn line(&mut self, text: String) {
+        (self.events)(Event::Line(text));
+    }
+}
+
+fn own(root: &Root, manifest: &Path) -> Result<SupervisorStatus, Error> {
+    let pid = std::process::id();
+    let since = status::rfc3339(now());
+    let unknown = |source| Error::Process { doing: "identify", pid, source };
+    Supervisor::own(manifest, since.clone()).map_err(unknown)?.write(root)?;
+    Ok(SupervisorStatus { pid, since, running: true })
+}
+
+/// The launcher by absolute path: members are launched from another directory.
+fn launcher(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|source| Error::file("find", path, source))
+}
+
+/// The planner wants to know how these ended.
+fn reported(step: &Step) -> bool {
+    step.changes_membership() || matches!(step, Step::MoveLeader { .. } | Step::Start { .. })
+}
+
+fn problem<T>(result: Result<T, Error>) -> Vec<String> {
+    result.err().map(|error| error.chain()).into_iter().collect()
+}

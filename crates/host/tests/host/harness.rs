@@ -1,0 +1,187 @@
+//! A supervised cluster for one test.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use quorate_host::find::{Places, default_cache, find_etcd};
+use quorate_host::{Error, Event, Options, Status, control, supervise};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// How long anything may take in these tests.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The newest etcd in the cache.
+pub fn newest() -> String {
+    let places = Places { cache: default_cache(), ..Places::default() };
+    match find_etcd(None, &places) {
+        Ok(found) => found.version.to_string(),
+        Err(error) => panic!("these tests need etcd: run `make tools`\n{error}"),
+    }
+}
+
+/// A root directory and what was told about it. Members still running when it is dropped are stopped.
+pub struct Place {
+    dir: tempfile::TempDir,
+    pub lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Place {
+    /// A root with a manifest for `replicas` members of `version`, on ports that are free now.
+    pub fn new(replicas: u32, version: &str) -> Place {
+        let dir = tempfile::Builder::new().prefix("quorate-host-").tempdir().unwrap();
+        let place = Place { dir, lines: Arc::default() };
+        let text = quorate_api::default_manifest("t", replicas, &version.parse().unwrap());
+        let base = free_ports();
+        place.write_manifest(&format!("{text}\n  host:\n    clientPort: {base}\n    peerPort: {}\n", base + 1));
+        place
+    }
+
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn write_manifest(&self, text: &str) {
+        std::fs::write(self.root().join("cluster.yaml"), text).unwrap();
+    }
+
+    pub fn edit_manifest(&self, from: &str, to: &str) {
+        let text = std::fs::read_to_string(self.root().join("cluster.yaml")).unwrap();
+        assert!(text.contains(from), "{from:?} is not in the manifest");
+        self.write_manifest(&text.replace(from, to));
+    }
+
+    pub fn options(&self) -> Options {
+        Options {
+            root: self.root().to_owned(),
+            manifest: None,
+            etcd: None,
+            cache: default_cache(),
+            launcher: PathBuf::from(env!("CARGO_BIN_EXE_quorate-launch-member")),
+        }
+    }
+
+    /// A supervisor of this root.
+    pub fn up(&self) -> Up {
+        self.up_with(None)
+    }
+
+    /// A supervisor of this root that prefers this etcd.
+    pub fn up_with(&self, etcd: Option<PathBuf>) -> Up {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let lines = Arc::clone(&self.lines);
+        let began = Instant::now();
+        let events = move |event| {
+            let text = match event {
+                Event::Line(line) => line,
+                Event::Ready(_) => "ready".to_owned(),
+                _ => return,
+            };
+            lines.lock().unwrap().push(format!("{:6.3} {text}", began.elapsed().as_secs_f64()));
+        };
+        let shutdown = async move {
+            let _ = stopped.await;
+        };
+        Up { task: tokio::spawn(supervise::run(Options { etcd, ..self.options() }, events, shutdown)), stop: Some(stop) }
+    }
+
+    pub fn status(&self) -> Status {
+        control::read_status(self.root()).unwrap().unwrap_or_default()
+    }
+
+    /// Waits until the status is as wanted.
+    pub async fn until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            if wanted(&status) {
+                return status;
+            }
+            if Instant::now() > limit {
+                panic!("not within {PATIENCE:?}: {what}\n{status:#?}");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub async fn until_ready(&self) -> Status {
+        self.until("ready", |status| status.ready).await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for entry in self.root().join("run").read_dir().into_iter().flatten().flatten() {
+            let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
+            let Ok(record) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
+            let Some(pid) = record.get("pid").and_then(|pid| pid.as_i64()) else { continue };
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if line.contains(&self.root().display().to_string()) {
+                kill(pid as u32);
+            }
+        }
+        if std::thread::panicking() || std::env::var_os("HOST_TEST_LINES").is_some() {
+            eprintln!("{:#?}", self.lines.lock().unwrap());
+        }
+    }
+}
+
+/// A supervisor that runs.
+pub struct Up {
+    task: JoinHandle<Result<(), Error>>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Up {
+    /// Stops it as Ctrl-C would.
+    pub async fn down(mut self) {
+        drop(self.stop.take());
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap().unwrap();
+    }
+
+    /// Ends it as kill -9 would: its members live on.
+    pub async fn crash(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+
+    /// Waits until it fails.
+    pub async fn failure(self) -> Error {
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap().unwrap_err()
+    }
+}
+
+/// kill -9.
+pub fn kill(pid: u32) {
+    let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+}
+
+/// The processes of all members.
+pub fn pids(status: &Status) -> BTreeSet<u32> {
+    status.members.iter().filter_map(|member| member.pid).collect()
+}
+
+/// The first of a row of free ports. Tests run side by side, so each process and test begins elsewhere.
+fn free_ports() -> u16 {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    for _ in 0..500 {
+        let slot = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = 14_000 + ((std::process::id() as u16 % 100) * 140 + slot * 20) % 16_000;
+        let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+        if (base..base + 20).all(free) {
+            return base;
+        }
+    }
+    panic!("no row of free ports");
+}
+
+/// Runs one test on the kind of runtime that the program uses.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(test);
+}

@@ -1,0 +1,74 @@
+//! Members that die, are wiped, or whose ports are taken.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use crate::harness::{Place, kill, newest, pids, run};
+
+#[test]
+fn a_killed_member_is_started_again() {
+    run(async {
+        let place = Place::new(3, &newest());
+        let up = place.up();
+        let before = place.until_ready().await;
+        let victim = before.members[2].pid.unwrap();
+        kill(victim);
+        let after = place.until("healed", |s| s.ready && !pids(s).contains(&victim) && pids(s).len() == 3).await;
+        assert_eq!(after.members[2].id, before.members[2].id);
+        assert_eq!(after.members[2].restarts, 1);
+        up.down().await;
+    });
+}
+
+#[test]
+fn a_wiped_member_comes_back_under_a_new_id() {
+    run(async {
+        let place = Place::new(3, &newest());
+        let up = place.up();
+        let before = place.until_ready().await;
+        let victim = &before.members[1];
+        kill(victim.pid.unwrap());
+        std::fs::remove_dir_all(&victim.data_dir).unwrap();
+        let back = |s: &quorate_host::Status| s.ready && s.members[1].id != victim.id && s.members[1].healthy;
+        let after = place.until("back under a new id", back).await;
+        assert_ne!(after.members[1].data_dir, victim.data_dir, "on a new volume");
+        assert_eq!(after.cluster_id, before.cluster_id);
+        up.down().await;
+    });
+}
+
+#[test]
+fn a_foreign_process_on_a_port_is_named() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let text = std::fs::read_to_string(place.root().join("cluster.yaml")).unwrap();
+        let port = text.rsplit("peerPort: ").next().unwrap().trim().parse::<u16>().unwrap();
+        let foreign = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        let up = place.up();
+        let blocked = place.until("blocked", |s| !s.blocks.is_empty()).await;
+        let detail = &blocked.blocks[0].detail;
+        assert_eq!(blocked.blocks[0].reason, "CannotStart");
+        for part in [port.to_string(), format!("pid {}", std::process::id())] {
+            assert!(detail.contains(&part), "{part:?} is not in {detail:?}");
+        }
+        assert!(pids(&blocked).is_empty());
+        drop(foreign);
+        place.until_ready().await;
+        up.down().await;
+    });
+}
+
+#[test]
+fn a_broken_edit_of_the_manifest_changes_nothing_and_is_shown() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        place.until_ready().await;
+        place.edit_manifest("replicas: 1", "replicas: many");
+        let shown = place.until("shown", |s| !s.problems.is_empty()).await;
+        assert!(shown.problems[0].contains("spec.replicas"), "{:?}", shown.problems);
+        assert_eq!(shown.spec.replicas, 1);
+        place.edit_manifest("replicas: many", "replicas: 1");
+        place.until("mended", |s| s.problems.is_empty() && s.ready).await;
+        up.down().await;
+    });
+}

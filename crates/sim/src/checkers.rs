@@ -1,0 +1,68 @@
+//! What must hold, whatever happens. Each checker looks from the outside: none asks the planner, its guards or its
+//! own second opinion.
+//!
+//! In: notes of the etcd model, steps as they take effect, the world after each tick. Out: [`Break`]s.
+//! Never: a change to the world.
+
+mod asides;
+mod clusters;
+mod convergence;
+mod disturbance;
+mod outage;
+mod writes;
+
+pub use clusters::Clusters;
+pub use outage::{Outage, Seen};
+pub use writes::Writes;
+
+/// How a world can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BreakKind {
+    /// An acknowledged write is gone.
+    WriteLost,
+    /// A second cluster serves for one root.
+    TwoClusters,
+    /// `new` on a volume that ever ran.
+    NewOnUsed,
+    /// A planned stop or removal took the quorum away.
+    PlannedOutage,
+    /// Unable to commit for long, though nothing was wrong.
+    Outage,
+    /// After everything healed, the cluster did not become what is wanted.
+    NoConvergence,
+    /// More than one membership change in a plan.
+    TwoChanges,
+    /// Too many sets of old data.
+    AsidesUnbounded,
+    /// Old data deleted before its replacement served.
+    AsideDroppedEarly,
+    /// The planner's second opinion refused what the planner planned.
+    CheckDisagrees,
+    /// The second opinion accepted a plan spoilt on purpose.
+    CheckBlind,
+}
+
+impl BreakKind {
+    /// Is the cluster itself broken, rather than a rule?
+    pub fn of_the_world(self) -> bool {
+        matches!(
+            self,
+            BreakKind::WriteLost
+                | BreakKind::TwoClusters
+                | BreakKind::PlannedOutage
+                | BreakKind::Outage
+                | BreakKind::NoConvergence
+        )
+    }
+}
+
+/// Something that broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Break {
+    /// How.
+    pub kind: BreakKind,
+    /// At which tick.
+    pub tick: u64,
+    /// What exactly.
+    pub detail: String,
+}

@@ -1,0 +1,59 @@
+//! What is stopped or removed on purpose leaves a healthy quorum, as far as could be known.
+//!
+//! In: a planned stop or removal, at the moment it takes effect. Out: a break, if others that have been down for
+//! long (or were stopped on purpose) leave less than a quorum. Never: blame for a crash that nobody could have seen
+//! yet, nor for clusters of one or two, where every stop costs a short outage.
+
+use quorate_core::model::{MemberId, Ordinal, quorum};
+
+use super::BreakKind;
+use crate::ground::{Proc, place};
+use crate::world::World;
+
+/// A member that went away this recently may have been seen well: the age of a view plus the time of a pass.
+pub const GRACE_TICKS: u64 = 24;
+
+impl World {
+    /// Voters other than `leaving` that serve, or went away too recently for anybody to know.
+    fn others_well(&self, leaving: MemberId) -> Option<(usize, usize)> {
+        let leader = self.ground.etcd.serving_leader()?;
+        let conf = &self.ground.etcd.nodes[&leader].running.as_ref()?.conf;
+        if !conf.votes(leaving) {
+            return None;
+        }
+        let others: Vec<_> = conf.voters().filter(|(id, _)| *id != leaving).collect();
+        let now = self.ground.etcd.now;
+        let well = others.iter().filter(|(id, m)| {
+            let ordinal = Ordinal(m.place.0);
+            let deliberate = self.ground.slots.get(&ordinal).is_some_and(|s| {
+                matches!(&s.process, Proc::Stopping { .. })
+                    || matches!(&s.process, Proc::Stopped { last: Some(exit) } if exit.asked)
+            });
+            let member = self.ground.etcd.nodes.get(&m.place).and_then(|n| n.member());
+            let serves = member == Some(*id) && self.ground.etcd.serves(m.place);
+            let lately = self.ground.slots.get(&ordinal).and_then(|s| s.served_at);
+            !deliberate && (serves || lately.is_some_and(|at| now - at <= GRACE_TICKS))
+        });
+        Some((others.len(), well.count()))
+    }
+
+    /// A member is stopped on purpose.
+    pub fn judge_stop(&mut self, ordinal: Ordinal) {
+        let Some(id) = self.ground.etcd.nodes.get(&place(ordinal)).and_then(|n| n.member()) else { return };
+        let Some((others, well)) = self.others_well(id) else { return };
+        let needed = quorum(others + 1);
+        if others + 1 >= 3 && well < needed {
+            let what = format!("member {ordinal} is stopped; {well} of {others} others are well, {needed} are needed");
+            self.broke(BreakKind::PlannedOutage, what);
+        }
+    }
+
+    /// A member is removed on purpose, and etcd took the request.
+    pub fn judge_removal(&mut self, member: MemberId) {
+        let Some((others, well)) = self.others_well(member) else { return };
+        if well < quorum(others) {
+            let what = format!("voter {member} is removed; {well} of the {others} that remain are well");
+            self.broke(BreakKind::PlannedOutage, what);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a run reached: each kind of step, start, wait, block, fault and refusal, counted.
+//!
+//! In: plans, steps, faults. Out: a table, and what was never reached. Never: a kind that is left out silently.
+
+use std::collections::BTreeMap;
+
+use quorate_core::model::{Refused, StepKind};
+use quorate_core::plan::{BlockReason, Plan, StartHow, Step, WaitReason};
+
+use crate::fault::FaultKind;
+
+/// Counters by group and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    counts: BTreeMap<(&'static str, String), u64>,
+}
+
+const STARTS: [&str; 3] = ["New", "Join", "Resume"];
+const REFUSALS: [&str; 6] =
+    ["UnhealthyCluster", "NotEnoughStarted", "LearnerNotReady", "TooManyLearners", "Moved", "Other"];
+
+/// Kinds that no run of the real planner can reach, each with its reason.
+pub const UNREACHABLE: &[(&str, &str, &str)] = &[];
+
+impl Default for Coverage {
+    fn default() -> Self {
+        let mut counts = BTreeMap::new();
+        let mut zero = |group: &'static str, name: String| {
+            counts.insert((group, name), 0);
+        };
+        StepKind::ALL.iter().for_each(|k| zero("step", format!("{k:?}")));
+        STARTS.iter().for_each(|k| zero("start", (*k).to_owned()));
+        WaitReason::ALL.iter().for_each(|k| zero("wait", k.to_string()));
+        BlockReason::ALL.iter().for_each(|k| zero("block", k.to_string()));
+        FaultKind::ALL.iter().for_each(|k| zero("fault", format!("{k:?}")));
+        REFUSALS.iter().for_each(|k| zero("refused", (*k).to_owned()));
+        Self { counts }
+    }
+}
+
+impl Coverage {
+    fn hit(&mut self, group: &'static str, name: String) {
+        *self.counts.entry((group, name)).or_default() += 1;
+    }
+
+    /// A plan was made.
+    pub fn plan(&mut self, plan: &Plan) {
+        plan.waits.iter().for_each(|w| self.hit("wait", w.reason.to_string()));
+        plan.blocks.iter().for_each(|b| self.hit("block", b.reason.to_string()));
+    }
+
+    /// A step is done.
+    pub fn step(&mut self, step: &Step) {
+        self.hit("step", format!("{:?}", step.kind()));
+        if let Step::Start { how, .. } = step {
+            let how = match how {
+                StartHow::New { .. } => "New",
+                StartHow::Join { .. } => "Join",
+                StartHow::Resume => "Resume",
+            };
+            self.hit("start", how.to_owned());
+        }
+    }
+
+    /// A fault was done.
+    pub fn fault(&mut self, kind: FaultKind) {
+        self.hit("fault", format!("{kind:?}"));
+    }
+
+    /// A step was refused.
+    pub fn refused(&mut self, refused: &Refused) {
+        let name = match refused {
+            Refused::UnhealthyCluster => "UnhealthyCluster",
+            Refused::NotEnoughStarted => "NotEnoughStarted",
+            Refused::LearnerNotReady => "LearnerNotReady",
+            Refused::TooManyLearners => "TooManyLearners",
+            Refused::Moved => "Moved",
+            Refused::Other(_) => "Other",
+        };
+        self.hit("refused", name.to_owned());
+    }
+
+    /// Adds another run's counts.
+    pub fn add(&mut self, other: &Coverage) {
+        for (key, count) in &other.counts {
+            *self.counts.entry(key.clone()).or_default() += count;
+        }
+    }
+
+    /// What was never reached and is not excused.
+    pub fn never(&self) -> Vec<String> {
+        let excused = |group: &str, name: &str| UNREACHABLE.iter().any(|(g, n, _)| *g == group && *n == name);
+        let zero = self.counts.iter().filter(|((group, name), count)| **count == 0 && !excused(group, name));
+        zero.map(|((group, name), _)| format!("{group} {name}")).collect()
+    }
+
+    /// The table, for people.
+    pub fn table(&self) -> String {
+        let row = |((group, name), count): (&(&str, String), &u64)| format!("  {group:<8} {name:<20} {count:>9}\n");
+        self.counts.iter().map(row).collect()
+    }
+}

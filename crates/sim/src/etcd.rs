@@ -1,0 +1,396 @@
+//! A model of etcd, honest about what a wrong planner breaks: persistent logs, terms and votes, elections by
+//! raft's rules, commit at a quorum of the leader's own list, and the membership API's refusals.
+//!
+//! In: operations of members and faults, and the passing of ticks. Out: results by request, exits, and
+//! [`Note`]s for the checkers. Never: knowledge of what the planner wants, and no messages: a tick is a round in
+//! which a leader reaches whom it can reach. Real raft's bad cases stay possible: two leaders of different terms on
+//! two islands, entries that are overwritten, a proposal that commits after its client gave up, and a member with
+//! amnesia that votes twice.
+
+use std::collections::BTreeMap;
+
+use quorate_core::model::{ClusterId, Generation, MemberId, Refused, Version};
+
+mod log;
+mod membership;
+mod raft;
+mod start;
+
+pub use log::{Conf, ConfChange, ConfMember, Data, Entry, Kind, Place, Volumes, Wal};
+pub use membership::{Asked, Operation};
+pub use start::{As, CannotStart};
+
+/// How long a connection must have lasted to count as healthy: etcd's HealthInterval of 5 s.
+pub const HEALTH_TICKS: u64 = 10;
+/// How much of the leader's log a learner must have to be promoted.
+pub const READY_PERCENT: usize = 90;
+/// How many entries a member takes in one tick.
+const BATCH: usize = 40;
+
+/// Why etcd says no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EtcdError {
+    /// A voter was not connected for the last five seconds.
+    UnhealthyCluster,
+    /// Too few started members after the change.
+    NotEnoughStarted,
+    /// The learner has not caught up.
+    LearnerNotReady,
+    /// There is a learner already.
+    TooManyLearners,
+    /// Another member has that URL.
+    PeerUrlExists,
+    /// No such id, or it was removed.
+    MemberNotFound,
+    /// A voter cannot be promoted.
+    MemberNotLearner,
+    /// Leadership cannot go there, or is not here.
+    BadTransferee,
+    /// No leader, no quorum, or no answer in time.
+    Timeout,
+    /// Nobody listens there.
+    Unreachable,
+}
+
+impl EtcdError {
+    /// As the core names it; `None` where the effect is unknown.
+    pub fn refused(self) -> Option<Refused> {
+        Some(match self {
+            EtcdError::UnhealthyCluster => Refused::UnhealthyCluster,
+            EtcdError::NotEnoughStarted => Refused::NotEnoughStarted,
+            EtcdError::LearnerNotReady => Refused::LearnerNotReady,
+            EtcdError::TooManyLearners => Refused::TooManyLearners,
+            EtcdError::PeerUrlExists => Refused::Other("peer URL exists".into()),
+            EtcdError::MemberNotFound => Refused::Other("member not found".into()),
+            EtcdError::MemberNotLearner => Refused::Other("can only promote a learner member".into()),
+            EtcdError::BadTransferee => Refused::Other("bad leader transferee".into()),
+            EtcdError::Unreachable => Refused::Other("connection refused".into()),
+            EtcdError::Timeout => return None,
+        })
+    }
+}
+
+/// Something the checkers must see when it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A member won an election.
+    Elected {
+        /// Where it runs.
+        place: Place,
+        /// Its cluster.
+        cluster: ClusterId,
+        /// The term it leads.
+        term: u64,
+    },
+    /// A client's write is known to be committed.
+    Acknowledged {
+        /// Which.
+        value: u64,
+        /// The leader's place.
+        place: Place,
+        /// The leader's term.
+        term: u64,
+    },
+    /// A process ended by itself.
+    Exited {
+        /// Where.
+        place: Place,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// What a running member is in raft's eyes.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// Follows, or waits for its patience to end.
+    Follower,
+    /// Leads its term.
+    Leader {
+        /// How far each member is known to have the log.
+        matched: BTreeMap<MemberId, usize>,
+        /// When a quorum was last in reach.
+        quorum_at: u64,
+    },
+}
+
+/// A running process.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Which etcd.
+    pub version: Version,
+    /// On which volume.
+    pub generation: Generation,
+    /// The list, applied so far.
+    pub conf: Conf,
+    /// How much of the log is applied.
+    pub applied: usize,
+    /// Leader or not.
+    pub role: Role,
+    /// Whom it follows.
+    pub leader: Option<MemberId>,
+    /// Ticks since a leader was heard.
+    quiet: u64,
+    /// Ticks it will wait for one.
+    patience: u64,
+    /// It applied its own removal: it ends a second later, so that others learn of the commit (`stopWithDelay`).
+    ends_at: Option<u64>,
+    /// Since when each peer is connected.
+    active: BTreeMap<MemberId, u64>,
+}
+
+/// A place: its volumes and perhaps a process.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// All volumes that lie here.
+    pub volumes: Volumes,
+    /// The process.
+    pub running: Option<Running>,
+    /// Acknowledges late until this tick.
+    pub slow_until: u64,
+    /// Its disk answers nothing until this tick: connected, but neither appends nor votes.
+    pub stalled_until: u64,
+    /// Which side of a partition it is on.
+    pub island: u8,
+}
+
+impl Node {
+    /// The log the process runs on.
+    pub fn wal(&self) -> Option<&Wal> {
+        self.volumes.get(&self.running.as_ref()?.generation)?.wal()
+    }
+
+    fn parts(&mut self) -> Option<(&mut Running, &mut Wal)> {
+        let running = self.running.as_mut()?;
+        let wal = self.volumes.get_mut(&running.generation)?.wal_mut()?;
+        Some((running, wal))
+    }
+
+    /// Id of the running member.
+    pub fn member(&self) -> Option<MemberId> {
+        self.wal().map(|w| w.member)
+    }
+
+    /// Does it lead?
+    pub fn leads(&self) -> bool {
+        self.running.as_ref().is_some_and(|r| matches!(r.role, Role::Leader { .. }))
+    }
+}
+
+/// The whole model.
+#[derive(Clone, Debug)]
+pub struct EtcdModel {
+    /// Places, running or not.
+    pub nodes: BTreeMap<Place, Node>,
+    /// Ticks passed.
+    pub now: u64,
+    /// For the checkers; they take it.
+    pub notes: Vec<Note>,
+    /// Chance, its own, so that the model's course does not shift when another part asks for a number more.
+    pub rng: fastrand::Rng,
+    /// The island quorate is on.
+    pub site_island: u8,
+    results: BTreeMap<u64, Result<(), EtcdError>>,
+    requests: u64,
+    writes: Vec<PendingWrite>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PendingWrite {
+    value: u64,
+    place: Place,
+    term: u64,
+    index: usize,
+    until: u64,
+}
+
+impl EtcdModel {
+    /// An empty world.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            now: 0,
+            notes: Vec::new(),
+            rng: fastrand::Rng::with_seed(seed),
+            site_island: 0,
+            results: BTreeMap::new(),
+            requests: 0,
+            writes: Vec::new(),
+        }
+    }
+
+    /// The node at `place`, made if there is none.
+    pub fn node(&mut self, place: Place) -> &mut Node {
+        self.nodes.entry(place).or_default()
+    }
+
+    /// The island of a place.
+    pub fn island(&self, place: Place) -> u8 {
+        if place == Place::SITE { self.site_island } else { self.nodes.get(&place).map_or(0, |n| n.island) }
+    }
+
+    /// Can these two talk?
+    pub fn linked(&self, a: Place, b: Place) -> bool {
+        self.island(a) == self.island(b)
+    }
+
+    /// Puts a place on an island of the partition.
+    pub fn cut(&mut self, place: Place, island: u8) {
+        if place == Place::SITE {
+            self.site_island = island;
+        } else {
+            self.node(place).island = island;
+        }
+    }
+
+    /// One network again.
+    pub fn heal(&mut self) {
+        self.site_island = 0;
+        self.nodes.values_mut().for_each(|n| n.island = 0);
+    }
+
+    /// The process dies at once. A patch that corrupts loses the tail it had not synced.
+    pub fn kill(&mut self, place: Place) {
+        let tail = self.rng.usize(1..=4);
+        let node = self.node(place);
+        if let Some((running, wal)) = node.parts()
+            && running.version.corrupts()
+        {
+            let keep = wal.log.len().saturating_sub(tail);
+            wal.log.truncate(keep);
+            wal.commit = wal.commit.min(keep);
+        }
+        node.running = None;
+    }
+
+    /// The process ends cleanly: everything is on disk.
+    pub fn stop(&mut self, place: Place) {
+        self.node(place).running = None;
+    }
+
+    /// A volume's content is gone; a process on it does not survive that.
+    pub fn wipe(&mut self, place: Place, generation: Generation) {
+        self.lose(place, generation, Data::Empty);
+    }
+
+    /// A volume's content becomes unreadable.
+    pub fn damage(&mut self, place: Place, generation: Generation) {
+        self.lose(place, generation, Data::Damaged);
+    }
+
+    fn lose(&mut self, place: Place, generation: Generation, into: Data) {
+        let node = self.node(place);
+        if node.running.as_ref().is_some_and(|r| r.generation == generation) {
+            node.running = None;
+        }
+        if let Some(volume) = node.volumes.get_mut(&generation) {
+            *volume = into;
+        }
+    }
+
+    /// The process ends by itself.
+    fn exit(&mut self, place: Place, why: &'static str) {
+        self.node(place).running = None;
+        self.notes.push(Note::Exited { place, why });
+    }
+
+    /// Where a running member with this id of this cluster is, as far as `from` can reach.
+    fn reach(&self, from: Place, cluster: ClusterId, id: MemberId, at: Place) -> Option<&Node> {
+        let node = self.nodes.get(&at)?;
+        let wal = node.wal()?;
+        (self.linked(from, at) && wal.member == id && wal.cluster == cluster).then_some(node)
+    }
+
+    /// The leader a member follows, if it is in reach and still leads.
+    pub fn leader_of(&self, place: Place) -> Option<Place> {
+        let node = self.nodes.get(&place)?;
+        let running = node.running.as_ref()?;
+        let wal = node.wal()?;
+        let leader = running.leader?;
+        if leader == wal.member {
+            return node.leads().then_some(place);
+        }
+        let at = running.conf.members.get(&leader).map(|m| m.place).or_else(|| {
+            // A joining member has no list of its own yet; it knows who speaks to it.
+            self.nodes.iter().find(|(_, n)| n.member() == Some(leader)).map(|(p, _)| *p)
+        })?;
+        let node = self.reach(place, wal.cluster, leader, at)?;
+        (node.leads() && node.wal()?.term == wal.term).then_some(at)
+    }
+
+    /// Would a linearizable read through this member succeed now?
+    pub fn serves(&self, place: Place) -> bool {
+        let Some(leader) = self.leader_of(place) else { return false };
+        let node = &self.nodes[&leader];
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return false };
+        let own_term = running.applied > 0 && wal.log[running.applied - 1].term == wal.term;
+        let me = self.nodes[&place].member();
+        own_term
+            && self.nodes[&place].stalled_until <= self.now
+            && node.stalled_until <= self.now
+            && matches!(running.role, Role::Leader { quorum_at, .. } if quorum_at == self.now)
+            && me.is_some_and(|id| running.conf.members.contains_key(&id))
+    }
+
+    /// The list a linearizable read through `place` gives.
+    pub fn list(&self, place: Place) -> Option<(ClusterId, &Conf, MemberId)> {
+        if !self.serves(place) {
+            return None;
+        }
+        let node = &self.nodes[&self.leader_of(place)?];
+        Some((node.wal()?.cluster, &node.running.as_ref()?.conf, node.member()?))
+    }
+
+    /// The leader that serves, whoever can see it; the newest term if there are two.
+    pub fn serving_leader(&self) -> Option<Place> {
+        let leaders = self.nodes.iter().filter(|(p, n)| n.leads() && self.serves(**p));
+        leaders.max_by_key(|(_, n)| n.wal().map_or(0, |w| w.term)).map(|(p, _)| *p)
+    }
+
+    /// A client writes `value` through a member. Whether it was heard shows in a note, or never.
+    pub fn write(&mut self, via: Place, value: u64) {
+        let Some(place) = self.leader_of(via) else { return };
+        let until = self.now + 14;
+        let Some((_, wal)) = self.node(place).parts() else { return };
+        wal.log.push(Entry { term: wal.term, kind: Kind::Write(value) });
+        let (term, index) = (wal.term, wal.log.len());
+        self.writes.push(PendingWrite { value, place, term, index, until });
+    }
+
+    /// Half a second passes.
+    pub fn advance(&mut self) {
+        self.now += 1;
+        self.connections();
+        self.removed_members_learn_it();
+        let mut places: Vec<Place> = self.nodes.keys().copied().collect();
+        self.rng.shuffle(&mut places);
+        for place in &places {
+            self.lead(*place);
+        }
+        for place in &places {
+            self.grow_impatient(*place);
+        }
+        for place in &places {
+            self.publish(*place);
+        }
+        self.acknowledge();
+    }
+
+    fn acknowledge(&mut self) {
+        let pending = std::mem::take(&mut self.writes);
+        for write in pending {
+            let node = self.nodes.get(&write.place);
+            let leads = node.filter(|n| n.leads() && n.wal().is_some_and(|w| w.term == write.term));
+            let Some(node) = leads else { continue };
+            if node.running.as_ref().is_some_and(|r| r.applied >= write.index) {
+                let PendingWrite { value, place, term, .. } = write;
+                self.notes.push(Note::Acknowledged { value, place, term });
+            } else if self.now < write.until {
+                self.writes.push(write);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

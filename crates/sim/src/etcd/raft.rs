@@ -1,0 +1,293 @@
+//! One tick of raft: leaders replicate, commit and apply; followers without a leader campaign.
+//!
+//! In: who runs, who can talk to whom, what is on disk. Out: longer logs, newer terms, exits.
+//! Never: a commit without a quorum of the leader's own applied list, a vote that is not on disk, a comparison of
+//! entries by anything but term and index (raft cannot see more, so neither may the model).
+
+use quorate_core::model::MemberId;
+
+use super::{BATCH, ConfMember, EtcdModel, Entry, Kind, Note, Place, Role};
+
+impl EtcdModel {
+    /// Keeps, for each running member, since when it is connected to whom.
+    pub(super) fn connections(&mut self) {
+        let now = self.now;
+        let places: Vec<Place> = self.nodes.keys().copied().collect();
+        for place in places {
+            let node = &self.nodes[&place];
+            let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { continue };
+            let (me, cluster) = (wal.member, wal.cluster);
+            let mut active = running.active.clone();
+            active.retain(|id, _| running.conf.members.contains_key(id));
+            for (id, member) in &running.conf.members {
+                if *id == me {
+                    continue;
+                }
+                if self.reach(place, cluster, *id, member.place).is_some() {
+                    active.entry(*id).or_insert(now);
+                } else {
+                    active.remove(id);
+                }
+            }
+            if let Some(running) = self.node(place).running.as_mut() {
+                running.active = active;
+            }
+        }
+    }
+
+    /// A member that is no longer in the list is told so by any member that knows, and ends.
+    pub(super) fn removed_members_learn_it(&mut self) {
+        let running: Vec<(Place, MemberId)> =
+            self.nodes.iter().filter_map(|(p, n)| n.member().map(|id| (*p, id))).collect();
+        for (place, id) in running {
+            let told = self.nodes.iter().any(|(other, n)| {
+                *other != place
+                    && self.linked(place, *other)
+                    && n.running.as_ref().is_some_and(|r| r.conf.removed.contains(&id))
+            });
+            let ends = self.nodes[&place].running.as_ref().and_then(|r| r.ends_at).is_some_and(|at| at <= self.now);
+            let told = told && self.nodes[&place].running.as_ref().is_some_and(|r| r.ends_at.is_none());
+            if ends || (told && self.rng.u8(..) < 128) {
+                self.exit(place, "removed from the cluster");
+            }
+        }
+    }
+
+    /// A leader's round.
+    pub(super) fn lead(&mut self, place: Place) {
+        let Some(node) = self.nodes.get(&place).filter(|n| n.leads()) else { return };
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return };
+        let (me, cluster, stalled) = (wal.member, wal.cluster, node.stalled_until > self.now);
+        let peers: Vec<(MemberId, ConfMember)> =
+            running.conf.members.iter().filter(|(id, _)| **id != me).map(|(id, m)| (*id, *m)).collect();
+        let mut reached = usize::from(running.conf.votes(me));
+        for (id, member) in peers {
+            // A leader whose disk does not answer says nothing either, until the others give it up.
+            if stalled || self.reach(place, cluster, id, member.place).is_none() {
+                continue;
+            }
+            if !self.replicate(place, id, member.place) {
+                return; // A newer term exists: it no longer leads.
+            }
+            let stalled = self.nodes[&member.place].stalled_until > self.now;
+            if !member.learner && !stalled && self.reach(place, cluster, id, member.place).is_some() {
+                reached += 1;
+            }
+        }
+        let now = self.now;
+        let Some((running, _)) = self.node(place).parts() else { return };
+        let quorum = running.conf.quorum();
+        if let Role::Leader { quorum_at, .. } = &mut running.role {
+            if reached >= quorum {
+                *quorum_at = now;
+            } else if now - *quorum_at > 3 {
+                running.role = Role::Follower;
+                running.leader = None;
+                return;
+            }
+        }
+        self.commit(place);
+        self.apply(place);
+    }
+
+    /// Sends one peer what it lacks. False if the peer knows a newer term.
+    fn replicate(&mut self, from: Place, id: MemberId, to: Place) -> bool {
+        let leader = &self.nodes[&from];
+        let (Some(running), Some(wal)) = (leader.running.as_ref(), leader.wal()) else { return true };
+        let Role::Leader { matched, .. } = &running.role else { return false };
+        let (term, commit, me) = (wal.term, wal.commit, wal.member);
+        let known = matched.get(&id).copied().unwrap_or(0);
+        let Some(theirs) = self.nodes[&to].wal() else { return true };
+        if theirs.term > term {
+            let newer = theirs.term;
+            if let Some((running, wal)) = self.node(from).parts() {
+                wal.enter(newer);
+                running.role = Role::Follower;
+                running.leader = None;
+            }
+            return false;
+        }
+        if known.min(commit) > theirs.log.len() {
+            // raft: "tocommit is out of range. Was the raft log corrupted, truncated, or lost?"
+            self.exit(to, "raft panic: tocommit out of range");
+            return true;
+        }
+        let mut same = theirs.log.len().min(wal.log.len());
+        while same > 0 && theirs.log[same - 1].term != wal.log[same - 1].term {
+            same -= 1;
+        }
+        if same < theirs.commit && same < wal.log.len() {
+            self.exit(to, "raft panic: conflict with a committed entry");
+            return true;
+        }
+        let slow = self.nodes[&to].slow_until > self.now;
+        let stalled = self.nodes[&to].stalled_until > self.now;
+        let lags = self.rng.u8(..) < if slow { 215 } else { 20 } || stalled;
+        let batch: Vec<Entry> = if lags {
+            Vec::new()
+        } else {
+            self.nodes[&from].wal().map_or(Vec::new(), |w| w.log[same..].iter().take(BATCH).copied().collect())
+        };
+        let Some((running, wal)) = self.node(to).parts() else { return true };
+        wal.enter(term);
+        running.role = Role::Follower;
+        running.leader = Some(me);
+        running.quiet = 0;
+        if lags {
+            return true;
+        }
+        let has = same + batch.len();
+        if !batch.is_empty() {
+            wal.log.truncate(same);
+            wal.log.extend(batch);
+        }
+        wal.commit = wal.commit.max(commit.min(has));
+        self.apply(to);
+        if let Some((running, _)) = self.node(from).parts()
+            && let Role::Leader { matched, .. } = &mut running.role
+        {
+            matched.insert(id, has);
+        }
+        true
+    }
+
+    /// The leader commits what a quorum of its voters has, if it is of its own term.
+    fn commit(&mut self, place: Place) {
+        let Some((running, wal)) = self.node(place).parts() else { return };
+        let Role::Leader { matched, .. } = &running.role else { return };
+        let mut have: Vec<usize> = running
+            .conf
+            .voters()
+            .map(|(id, _)| if id == wal.member { wal.log.len() } else { matched.get(&id).copied().unwrap_or(0) })
+            .collect();
+        have.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(index) = have.get(running.conf.quorum() - 1).copied() else { return };
+        let index = index.min(wal.log.len());
+        if index > wal.commit && wal.log[index - 1].term == wal.term {
+            wal.commit = index;
+        }
+    }
+
+    /// Applies what is committed; a member that applies its own removal will end.
+    pub(super) fn apply(&mut self, place: Place) {
+        let now = self.now;
+        let mut results: Vec<(u64, Result<(), super::EtcdError>)> = Vec::new();
+        let Some((running, wal)) = self.node(place).parts() else { return };
+        while running.applied < wal.commit {
+            let entry = wal.log[running.applied];
+            running.applied += 1;
+            let result = running.conf.apply(entry.kind);
+            if let Kind::Conf { request, .. } = entry.kind {
+                results.push((request, result));
+            }
+        }
+        if running.conf.removed.contains(&wal.member) {
+            running.ends_at.get_or_insert(now + 2);
+        }
+        for (request, result) in results {
+            self.results.entry(request).or_insert(result);
+        }
+    }
+
+    /// A member without a leader campaigns when its patience ends.
+    pub(super) fn grow_impatient(&mut self, place: Place) {
+        let leads = self.nodes[&place].leads() || self.nodes[&place].stalled_until > self.now;
+        let patience = self.rng.u64(2..=4);
+        let Some((running, wal)) = self.node(place).parts() else { return };
+        if leads {
+            return;
+        }
+        running.quiet += 1;
+        if running.quiet <= running.patience {
+            return;
+        }
+        running.quiet = 0;
+        running.patience = patience;
+        running.leader = None;
+        if running.conf.votes(wal.member) {
+            self.campaign(place, false);
+        }
+    }
+
+    /// An election: first whether it could be won (pre-vote), then in earnest. `forced` when leadership is handed
+    /// over: then nobody's lease on the old leader counts.
+    pub(super) fn campaign(&mut self, place: Place, forced: bool) -> bool {
+        let node = &self.nodes[&place];
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return false };
+        let (me, cluster, term, last) = (wal.member, wal.cluster, wal.term, wal.last());
+        let voters: Vec<(MemberId, Place)> = running.conf.voters().map(|(id, m)| (id, m.place)).collect();
+        let quorum = running.conf.quorum();
+        let others: Vec<Place> = voters
+            .iter()
+            .filter(|(id, at)| *id != me && self.reach(place, cluster, *id, *at).is_some())
+            .filter(|(_, at)| self.nodes[at].stalled_until <= self.now)
+            .map(|(_, at)| *at)
+            .collect();
+        let would = others.iter().filter(|at| {
+            let node = &self.nodes[at];
+            let (Some(r), Some(w)) = (node.running.as_ref(), node.wal()) else { return false };
+            let leased = node.leads() || (r.leader.is_some() && r.quiet <= 1);
+            (forced || !leased) && last >= w.last() && w.term <= term + 1
+        });
+        if would.count() + 1 < quorum {
+            return false;
+        }
+        let term = term + 1;
+        if let Some((running, wal)) = self.node(place).parts() {
+            wal.enter(term);
+            wal.vote = Some(me);
+            running.role = Role::Follower;
+        }
+        let mut votes = 1;
+        for at in others {
+            // A vote's message can be lost on the way there, or on the way back.
+            let (lost_there, lost_back) = (self.rng.u8(..) < 8, self.rng.u8(..) < 8);
+            if lost_there {
+                continue;
+            }
+            let Some((running, wal)) = self.node(at).parts() else { continue };
+            if wal.term < term {
+                wal.enter(term);
+                running.role = Role::Follower;
+                running.leader = None;
+            }
+            if wal.term == term && wal.vote.is_none_or(|v| v == me) && last >= wal.last() {
+                wal.vote = Some(me);
+                running.quiet = 0;
+                votes += usize::from(!lost_back);
+            }
+        }
+        if votes < quorum {
+            return false;
+        }
+        self.crown(place, term);
+        true
+    }
+
+    fn crown(&mut self, place: Place, term: u64) {
+        let now = self.now;
+        let Some((running, wal)) = self.node(place).parts() else { return };
+        running.role = Role::Leader { matched: Default::default(), quorum_at: now };
+        running.leader = Some(wal.member);
+        wal.log.push(Entry { term, kind: Kind::Noop });
+        let cluster = wal.cluster;
+        self.notes.push(Note::Elected { place, cluster, term });
+        self.lead(place);
+    }
+
+    /// A member in the list that has not said its name yet says it, through the leader.
+    pub(super) fn publish(&mut self, place: Place) {
+        let node = &self.nodes[&place];
+        let (Some(running), Some(me)) = (node.running.as_ref(), node.member()) else { return };
+        if running.conf.members.get(&me).is_none_or(|m| m.published) || self.rng.u8(..) < 100 {
+            return;
+        }
+        let Some(leader) = self.leader_of(place) else { return };
+        let Some((running, wal)) = self.node(leader).parts() else { return };
+        let pending = wal.log[running.applied..].iter().any(|e| e.kind == Kind::Publish(me));
+        let known = running.conf.members.get(&me).is_some_and(|m| m.published);
+        if !pending && !known {
+            wal.log.push(Entry { term: wal.term, kind: Kind::Publish(me) });
+        }
+    }
+}

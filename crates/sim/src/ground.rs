@@ -1,0 +1,265 @@
+//! The ground of the simulated world: processes, volumes by generation, asides and first-start evidence; and one
+//! look at all of it.
+//!
+//! In: the etcd model and what the steps did. Out: an [`Observed`]. Never: a fact about a member that quorate's own
+//! place cannot reach, and no evidence that lies in the volume it is about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::Memory;
+use quorate_core::model::{
+    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome, Process, QuorumView,
+    SlotView, Spec, Time, Token, Version, Volume,
+};
+
+use crate::etcd::{Data, EtcdModel, Place, Wal};
+
+/// The place of a slot.
+pub fn place(ordinal: Ordinal) -> Place {
+    Place(ordinal.0)
+}
+
+/// A process, with what the world knows of its end.
+#[derive(Clone, Debug)]
+pub enum Proc {
+    /// None.
+    Stopped {
+        /// How the last one ended.
+        last: Option<Exit>,
+    },
+    /// One.
+    Running {
+        /// Since when.
+        since: Time,
+        /// Which etcd.
+        version: Version,
+        /// With which digest.
+        config: String,
+        /// On which volume.
+        generation: Generation,
+        /// When a bad binary will end.
+        dies_at: Option<u64>,
+    },
+    /// Told to stop.
+    Stopping {
+        /// When it will have.
+        until: u64,
+        /// On which volume.
+        generation: Generation,
+    },
+}
+
+/// Evidence of a first start, as the ground's own record has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstRecord {
+    /// Written with the memory that intends it; the plan's number makes late duplicates harmless.
+    Armed(u64),
+    /// Written just before the exec.
+    Fired(u64),
+    /// Watched to its end, and no log was made.
+    EndedWithoutData(u64),
+}
+
+/// Data that was moved away.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// Which volume it was.
+    pub generation: Generation,
+    /// Whose data.
+    pub member: Option<MemberId>,
+    /// When.
+    pub at: u64,
+}
+
+/// A slot of the ground.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// The process.
+    pub process: Proc,
+    /// First-start evidence by volume.
+    pub first: BTreeMap<Generation, FirstRecord>,
+    /// What lies aside, oldest first.
+    pub asides: Vec<Aside>,
+    /// Volumes that ever had a log.
+    pub ever_ran: BTreeSet<Generation>,
+    /// The port is taken until this tick.
+    pub taken_until: u64,
+    /// The binary crashes until this tick.
+    pub crashes_until: u64,
+    /// The volume cannot be looked at until this tick.
+    pub blind_until: u64,
+    /// The member gives no status until this tick.
+    pub mute_until: u64,
+    /// Own data that someone swapped for foreign data.
+    pub swapped: Option<(Generation, Data)>,
+    /// When its member last served a linearizable read.
+    pub served_at: Option<u64>,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            process: Proc::Stopped { last: None },
+            first: BTreeMap::new(),
+            asides: Vec::new(),
+            ever_ran: BTreeSet::new(),
+            taken_until: 0,
+            crashes_until: 0,
+            blind_until: 0,
+            mute_until: 0,
+            swapped: None,
+            served_at: None,
+        }
+    }
+}
+
+impl Slot {
+    /// The volume a process uses.
+    pub fn in_use(&self) -> Option<Generation> {
+        match self.process {
+            Proc::Stopped { .. } => None,
+            Proc::Running { generation, .. } | Proc::Stopping { generation, .. } => Some(generation),
+        }
+    }
+}
+
+/// A cluster id that is nobody's.
+pub const FOREIGN: ClusterId = ClusterId(0xf0e1_60);
+
+/// Data of somebody else's cluster, of one member.
+pub fn foreign_data(place: Place, version: Version) -> Data {
+    use crate::etcd::{ConfChange, Entry, Kind};
+    let member = MemberId(0xf0e1_6000 + u64::from(place.0));
+    let change = ConfChange::Add { id: member, place, learner: false, named: true };
+    let log = vec![Entry { term: 1, kind: Kind::Conf { request: 0, change } }];
+    Data::Wal(Wal { member, cluster: FOREIGN, log, term: 1, vote: None, commit: 1, version })
+}
+
+/// All slots and the etcd they run.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The model.
+    pub etcd: EtcdModel,
+    /// By ordinal.
+    pub slots: BTreeMap<Ordinal, Slot>,
+    /// What a wall clock shows beyond the ticks.
+    pub clock_ahead_ms: u64,
+}
+
+impl Ground {
+    /// The time as quorate's clock has it.
+    pub fn now(&self) -> Time {
+        Time(1_000_000 + self.etcd.now * crate::TICK_MS + self.clock_ahead_ms)
+    }
+
+    /// A slot, made if there is none.
+    pub fn slot(&mut self, ordinal: Ordinal) -> &mut Slot {
+        self.slots.entry(ordinal).or_default()
+    }
+
+    /// One look, for a memory.
+    pub fn observe(&self, spec: &Spec, memory: &Memory, token: u64, last: Option<Outcome>) -> Observed {
+        let wanted = (0..spec.replicas).map(Ordinal);
+        let ordinals: BTreeSet<Ordinal> = wanted.chain(memory.slots.keys().copied()).collect();
+        let slots = ordinals.into_iter().map(|o| (o, self.look(o, memory.slot(o).generation))).collect();
+        Observed {
+            at: self.now(),
+            fresh_token: Token(format!("token-{token}")),
+            slots,
+            quorum: self.quorum_view(&spec.name),
+            last,
+        }
+    }
+
+    /// The linearizable list, through any member quorate can reach.
+    pub fn quorum_view(&self, name: &str) -> Option<QuorumView> {
+        let (cluster, conf, leader) = self.etcd.list(self.way_in()?)?;
+        Some(QuorumView { cluster, members: conf.listed(name), leader: Some(leader) })
+    }
+
+    /// A member that serves and that quorate can reach.
+    pub fn way_in(&self) -> Option<Place> {
+        let reachable = self.slots.keys().map(|o| place(*o)).filter(|p| self.etcd.linked(Place::SITE, *p));
+        reachable.into_iter().find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p))
+    }
+
+    fn look(&self, ordinal: Ordinal, generation: Generation) -> SlotView {
+        let (at, now) = (place(ordinal), self.etcd.now);
+        let Some(slot) = self.slots.get(&ordinal) else { return self.never_seen(at) };
+        let volumes = self.etcd.nodes.get(&at).map(|n| &n.volumes);
+        let volume = match volumes.and_then(|v| v.get(&generation)) {
+            _ if slot.blind_until > now => Volume::Unknown,
+            None | Some(Data::Empty) => Volume::Empty,
+            Some(Data::Damaged) => Volume::Damaged { why: "wal: crc mismatch".into() },
+            Some(Data::Wal(wal)) => Volume::Data { member: wal.member, cluster: wal.cluster },
+        };
+        let first_start = match slot.first.get(&generation) {
+            Some(FirstRecord::Armed(_)) => FirstStart::NotRun,
+            Some(FirstRecord::EndedWithoutData(_)) => FirstStart::RanWithoutData,
+            Some(FirstRecord::Fired(_)) | None => FirstStart::Unknown,
+        };
+        let leftovers = volumes.map_or(Vec::new(), |v| {
+            let old = v.iter().filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
+            old.map(|(g, _)| *g).collect()
+        });
+        SlotView {
+            peer_url: at.url(),
+            volume,
+            first_start,
+            leftovers,
+            asides: slot.asides.len() as u32,
+            process: self.process(slot),
+            status: self.status(ordinal),
+            cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
+        }
+    }
+
+    fn never_seen(&self, at: Place) -> SlotView {
+        SlotView {
+            peer_url: at.url(),
+            volume: Volume::Empty,
+            first_start: FirstStart::Unknown,
+            leftovers: Vec::new(),
+            asides: 0,
+            process: Process::Stopped { last: None },
+            status: None,
+            cannot_start: None,
+        }
+    }
+
+    fn process(&self, slot: &Slot) -> Process {
+        match &slot.process {
+            Proc::Stopped { last } => Process::Stopped { last: last.clone() },
+            Proc::Running { since, version, config, generation, .. } => Process::Running {
+                since: *since,
+                version: *version,
+                config: config.clone(),
+                generation: *generation,
+            },
+            Proc::Stopping { .. } => Process::Stopping,
+        }
+    }
+
+    /// What the member of a slot answers, if it answers.
+    pub fn status(&self, ordinal: Ordinal) -> Option<MemberStatus> {
+        let at = place(ordinal);
+        let slot = self.slots.get(&ordinal)?;
+        if !self.etcd.linked(Place::SITE, at) || slot.mute_until > self.etcd.now {
+            return None;
+        }
+        let node = self.etcd.nodes.get(&at)?;
+        let (running, wal) = (node.running.as_ref()?, node.wal()?);
+        let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner);
+        Some(MemberStatus {
+            member: wal.member,
+            cluster: wal.cluster,
+            leader: running.leader,
+            term: wal.term,
+            applied: running.applied as u64,
+            version: running.version,
+            db_size: 4096 * (1 + wal.log.len() as u64),
+            db_in_use: 4096 * (1 + running.applied as u64),
+            healthy: if learner { node.stalled_until <= self.etcd.now } else { self.etcd.serves(at) },
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Every guard is needed: with it off, some seed breaks the world.
+//!
+//! In: a guard, how many seeds may be tried. Out: the first seed that breaks, and how. Never: a break that is only
+//! a rule's: a cluster must really be harmed.
+
+use quorate_core::guard::{Guard, Guards};
+
+use crate::checkers::Break;
+use crate::run::{one, plain};
+use crate::world::Options;
+
+/// What was found for a guard.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which guard was off.
+    pub guard: Guard,
+    /// How many seeds were tried.
+    pub tried: u64,
+    /// The seed that broke, and how.
+    pub broke: Option<(u64, Break)>,
+}
+
+/// Looks for a broken world with one guard off, seed by seed.
+pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
+    for tried in 0..seeds_max {
+        let seed = from + tried;
+        let options = Options { seed, guards: Guards::without(guard), check: false, log: false };
+        let broke = one(options).broke.filter(|b| b.kind.of_the_world());
+        // The same seed must be sound with the guard on: only then is it the guard that mattered.
+        let sound = |seed| one(plain(seed)).broke.is_none();
+        if let Some(broke) = broke.filter(|_| sound(seed)) {
+            return Found { guard, tried: tried + 1, broke: Some((seed, broke)) };
+        }
+    }
+    Found { guard, tried: seeds_max, broke: None }
+}

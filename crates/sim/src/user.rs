@@ -1,0 +1,74 @@
+//! What the user wants, and how often that changes: sizes, versions good and bad, redeployments, pauses.
+//!
+//! In: chance. Out: a spec. Never: after everything healed, a wish that cannot be had.
+
+use quorate_core::model::{Spec, Version, VersionPath};
+
+use crate::etcd::Data;
+use crate::ground::FOREIGN;
+use crate::world::World;
+
+/// The versions a user may ask for: neighbours, skips, a corrupting patch and an unknown minor.
+pub const VERSIONS: [Version; 9] = [
+    Version::new(3, 4, 23),
+    Version::new(3, 5, 1),
+    Version::new(3, 5, 16),
+    Version::new(3, 5, 26),
+    Version::new(3, 5, 33),
+    Version::new(3, 6, 1),
+    Version::new(3, 6, 14),
+    Version::new(3, 7, 0),
+    Version::new(3, 9, 0),
+];
+
+/// The spec a world begins with.
+pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
+    let sizes = [1, 2, 3, 3, 3, 3, 4, 5, 5];
+    let good = [VERSIONS[0], VERSIONS[2], VERSIONS[4], VERSIONS[6]];
+    let version = if rng.u8(..) < 6 { VERSIONS[1] } else { good[rng.usize(..good.len())] };
+    Spec {
+        name: "c".into(),
+        replicas: sizes[rng.usize(..sizes.len())],
+        version,
+        config: "config-0".into(),
+        paused: false,
+    }
+}
+
+impl World {
+    /// Perhaps the user changes something.
+    pub fn edit(&mut self) {
+        if self.rng.u16(..) >= self.swarm.edits {
+            return;
+        }
+        match self.rng.u8(..10) {
+            0..4 => self.spec.replicas = self.rng.u32(1..=7),
+            4..7 => self.spec.version = VERSIONS[self.rng.usize(..VERSIONS.len())],
+            7..9 => self.spec.config = format!("config-{}", self.rng.u8(..4)),
+            _ => self.spec.paused = !self.spec.paused,
+        }
+        let Spec { replicas, version, config, paused, .. } = &self.spec;
+        let paused = if *paused { ", paused" } else { "" };
+        self.log.event("user", format_args!("wants {replicas} x {version} with {config}{paused}"));
+    }
+
+    /// The user's last word can be had: not paused, and a version that all data can go to.
+    pub fn come_to_reason(&mut self) {
+        self.spec.paused = false;
+        let memory = &self.store.memory;
+        let ours = self.ground.etcd.nodes.iter().filter(|(place, _)| place.0 < 100);
+        let volumes = ours.flat_map(|(_, n)| n.volumes.values());
+        let on_disk = volumes.filter_map(Data::wal).filter(|w| w.cluster != FOREIGN).map(|w| w.version);
+        let planned = memory.slots.values().filter_map(|s| s.version);
+        let data: Vec<Version> = on_disk.chain(planned).collect();
+        let reachable = |to: Version| data.iter().all(|from| from.path_to(to) == VersionPath::Allowed) && !to.corrupts();
+        if !reachable(self.spec.version) || self.spec.version.minor > 7 {
+            let mut all: Vec<Version> = VERSIONS.iter().copied().filter(|v| v.minor <= 7 && reachable(*v)).collect();
+            all.extend(data.iter().copied().filter(|v| reachable(*v)));
+            let newest = data.iter().copied().max().unwrap_or(Version::new(3, 6, 14));
+            self.spec.version = all.first().copied().unwrap_or(newest);
+        }
+        let Spec { replicas, version, config, .. } = &self.spec;
+        self.log.event("user", format_args!("in the end wants {replicas} x {version} with {config}"));
+    }
+}
