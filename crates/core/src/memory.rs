@@ -50,6 +50,8 @@ pub struct Slot {
     pub mark: Mark,
     /// The id under which it is in the member list.
     pub member: Option<MemberId>,
+    /// Whether that member was last seen to vote.
+    pub voter: bool,
     /// The newest version that was started on that volume.
     pub version: Option<Version>,
     /// The newest version that was seen to serve from it.

@@ -87,6 +87,14 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
         return;
     }
     let (all, healthy) = voters_but(case.observed, Some(gone.id));
+    let leads = case
+        .observed
+        .quorum
+        .as_ref()
+        .is_some_and(|q| q.leader == Some(gone.id));
+    if all == 1 && leads {
+        refuse(found, 2, format!("{step}, which leads the one that stays"));
+    }
     if all == 0 {
         refuse(found, 2, format!("{step}, the last voter"));
     }

@@ -74,7 +74,9 @@ impl Pass<'_> {
         }
         for member in &quorum.members {
             if let Some(ordinal) = self.ordinal_of(member) {
-                self.slot_mut(ordinal).member = Some(member.id);
+                let slot = self.slot_mut(ordinal);
+                slot.member = Some(member.id);
+                slot.voter = !member.learner;
             }
         }
     }

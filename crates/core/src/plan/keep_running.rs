@@ -83,12 +83,17 @@ impl Pass<'_> {
         if self.foreign_quorum {
             return;
         }
-        let members: Vec<Ordinal> = self.ordinals().into_iter().filter(|o| self.belongs(*o)).collect();
+        let voters = self
+            .memory
+            .slots
+            .iter()
+            .filter(|(_, s)| s.member.is_some() && s.voter);
+        let members: Vec<Ordinal> = voters.map(|(o, _)| *o).collect();
         let sound = members.iter().filter(|o| self.may_come_back(**o)).count();
         let needed = quorum(members.len());
         if sound < needed {
             let detail = format!(
-                "only {sound} of {} members still have their data, {needed} are needed; the cluster cannot come back \
+                "only {sound} of {} voters still have their data, {needed} are needed; the cluster cannot come back \
                  by itself, and nothing is started anew over it",
                 members.len()
             );

@@ -71,38 +71,47 @@ impl Pass<'_> {
         if self.leader() != Some(member) {
             return true;
         }
-        let mut heirs: Vec<_> = self
-            .voters()
-            .into_iter()
-            .filter(|k| k.healthy && k.listed.id != member)
-            .collect();
-        heirs.sort_by_key(|k| (k.ordinal.is_none_or(|o| !self.runs_as_wanted(o)), k.ordinal));
-        let Some(heir) = heirs.first().map(|k| k.listed.id) else {
+        let Some(heir) = self.heir(member) else {
             return true;
         };
-        let tries = self
-            .memory
-            .handover
-            .as_ref()
-            .filter(|h| h.from == member)
-            .map_or(0, |h| h.tries);
+        let handover = self.memory.handover.as_ref().filter(|h| h.from == member);
+        let tries = handover.map_or(0, |h| h.tries);
         if tries >= pace::HANDOVER_TRIES {
             return true;
         }
-        self.memory.handover = Some(Handover {
-            from: member,
-            tries: tries + 1,
-        });
-        self.wait(
-            WaitReason::LeaderMoving,
-            None,
-            format!("leadership moves off {member} before it is disturbed"),
-        );
-        self.step(Step::MoveLeader {
-            from: member,
-            to: heir,
-        });
+        self.hand_over(member, heir, tries + 1);
         false
+    }
+
+    /// The same before `member` is removed. Of two voters the one that stays must lead, whatever it takes: a leader
+    /// that removes itself may be gone before the other has learned that it is alone, and then nobody can lead.
+    pub fn lead_elsewhere_to_stay(&mut self, member: MemberId) -> bool {
+        if self.voters().len() != 2 || self.leader() != Some(member) {
+            return self.lead_elsewhere(member);
+        }
+        match self.heir(member) {
+            Some(heir) => self.hand_over(member, heir, 1),
+            None => self.wait(
+                WaitReason::MembersUnhealthy,
+                None,
+                "the member that stays must be healthy and lead first",
+            ),
+        }
+        false
+    }
+
+    fn heir(&self, member: MemberId) -> Option<MemberId> {
+        let healthy = |k: &super::pass::Known| k.healthy && k.listed.id != member;
+        let mut heirs: Vec<_> = self.voters().into_iter().filter(healthy).collect();
+        heirs.sort_by_key(|k| (k.ordinal.is_none_or(|o| !self.runs_as_wanted(o)), k.ordinal));
+        heirs.first().map(|k| k.listed.id)
+    }
+
+    fn hand_over(&mut self, from: MemberId, to: MemberId, tries: u32) {
+        self.memory.handover = Some(Handover { from, tries });
+        let detail = format!("leadership moves off {from} before it is disturbed");
+        self.wait(WaitReason::LeaderMoving, None, detail);
+        self.step(Step::MoveLeader { from, to });
     }
 
     /// Members that nobody here started are not touched, and nothing is built on them.

@@ -234,37 +234,33 @@ impl<'a> Pass<'a> {
             .any(|s| matches!(s, Step::Start { ordinal: o, .. } if *o == ordinal))
     }
 
-    /// The version to start a slot with: the wanted one if its turn has come and the path allows it, else what it ran.
+    /// The version to start a slot with: the wanted one if its turn has come and all may go there, else what it ran.
     pub fn start_version(&self, ordinal: Ordinal) -> Version {
-        let slot = self.memory.slot(ordinal);
-        let in_turn = self
-            .memory
-            .disturbance
-            .as_ref()
-            .is_some_and(|d| d.ordinal == ordinal);
-        match (slot.floor(), slot.version) {
-            (Some(floor), _) if in_turn && self.path_is_open(floor) => self.spec.version,
-            (_, Some(version)) => version,
-            _ => self.join_version(),
+        let disturbance = self.memory.disturbance.as_ref();
+        let in_turn = disturbance.is_some_and(|d| d.ordinal == ordinal);
+        match self.memory.slot(ordinal).version {
+            Some(_) if in_turn && self.version_is_open() => self.spec.version,
+            Some(version) => version,
+            None => self.join_version(),
         }
     }
 
-    fn path_is_open(&self, from: Version) -> bool {
-        self.guards.version(from, self.spec.version) == crate::model::VersionPath::Allowed
+    /// May every member go to the wanted version? One that cannot keeps the others from going where it cannot follow.
+    fn version_is_open(&self) -> bool {
+        let members = self.memory.slots.values().filter(|s| s.member.is_some());
+        let mut floors = members.filter_map(|s| s.floor());
+        floors.all(|f| self.guards.version(f, self.spec.version) == crate::model::VersionPath::Allowed)
     }
 
-    /// The version for a volume that never ran: the wanted one if the cluster may go there, else its newest.
-    pub fn join_version(&self) -> Version {
-        let floors: Vec<Version> = self.memory.slots.values().filter_map(|s| s.floor()).collect();
-        if floors.iter().all(|f| self.path_is_open(*f)) {
-            return self.spec.version;
+    /// The version for a volume that never ran: the wanted one once the members are of its minor, else their lowest,
+    /// for a leader may hand it log entries that only the older one can read.
+    fn join_version(&self) -> Version {
+        let members = self.memory.slots.values().filter(|s| s.member.is_some());
+        let lowest = members.filter_map(|s| s.served).min();
+        match lowest {
+            Some(lowest) if lowest.minor != self.spec.version.minor || !self.version_is_open() => lowest,
+            _ => self.spec.version,
         }
-        self.memory
-            .slots
-            .values()
-            .filter_map(|s| s.version)
-            .max()
-            .unwrap_or(self.spec.version)
     }
 
     /// Plans a start, unless it is too soon after the last one or the ground cannot.

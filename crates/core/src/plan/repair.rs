@@ -77,7 +77,7 @@ impl Pass<'_> {
             );
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
-        if self.lead_elsewhere(victim.listed.id) {
+        if self.lead_elsewhere_to_stay(victim.listed.id) {
             if matches!(self.view(ordinal).map(|v| &v.volume), Some(Volume::Data { .. })) {
                 let slot = self.slot_mut(ordinal);
                 slot.replacements = slot.replacements.saturating_add(1);

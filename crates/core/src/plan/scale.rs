@@ -28,7 +28,7 @@ impl Pass<'_> {
                 others.healthy, others.voters
             );
             self.wait(WaitReason::MembersUnhealthy, victim.ordinal, detail);
-        } else if self.lead_elsewhere(victim.listed.id) {
+        } else if self.lead_elsewhere_to_stay(victim.listed.id) {
             self.remove(victim.listed.id);
         }
         true

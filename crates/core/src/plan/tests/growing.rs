@@ -222,3 +222,15 @@ fn an_add_that_takes_effect_after_the_user_changed_their_mind_is_withdrawn() {
     f.observed.quorum.as_mut().unwrap().members.push(late);
     assert_eq!(f.steps(), ["remove member a3 from the cluster"]);
 }
+
+#[test]
+fn of_two_voters_the_one_that_stays_must_lead_before_the_other_goes() {
+    let mut f = Fixture::healthy(2);
+    f.spec.replicas = 1;
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    for _ in 0..10 {
+        assert_eq!(f.steps(), ["move leadership from a1 to a0"]);
+    }
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
+}

@@ -168,3 +168,13 @@ fn foreign_data_that_comes_and_goes_does_not_mark_a_volume_as_started() {
     f.plan();
     assert_eq!(f.memory.slot(o(0)).mark, Mark::Intended);
 }
+
+#[test]
+fn a_learner_does_not_count_for_what_can_come_back() {
+    let mut f = Fixture::healthy(2);
+    f.spec.replicas = 3;
+    f.join(2, true);
+    f.plan();
+    f.wipe(0).silence();
+    assert!(reasons(&f.plan()).contains(&"QuorumLost"));
+}

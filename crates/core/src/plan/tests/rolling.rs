@@ -157,3 +157,41 @@ fn a_change_taken_back_during_a_restart_is_followed_by_another_restart() {
     let plan = f.plan();
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec![]));
 }
+
+#[test]
+fn no_member_goes_where_another_cannot_follow() {
+    let mut f = Fixture::healthy(3);
+    let (old, mid) = (Version::new(3, 4, 23), Version::new(3, 5, 33));
+    for n in 0..3 {
+        let slot = f.memory.slots.get_mut(&o(n)).unwrap();
+        (slot.version, slot.served) = (Some(old), Some(old));
+        running(&mut f, n, old);
+    }
+    f.spec.version = mid;
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    assert_eq!(f.steps(), ["stop member 2"]);
+    let slot = f.memory.slots.get_mut(&o(2)).unwrap();
+    (slot.version, slot.served) = (Some(mid), Some(mid));
+    f.kill(2).spec.version = Version::new(3, 6, 14);
+    assert_eq!(f.steps(), ["start member 2 (g0) from its data, etcd 3.5.33"]);
+}
+
+#[test]
+fn while_minors_are_mixed_a_new_member_joins_with_the_lower_one() {
+    let mut f = Fixture::healthy(3);
+    f.spec.version = Version::new(3, 7, 1);
+    f.kill(1).spec.replicas = 4;
+    let learner = Listed {
+        id: id(3),
+        name: String::new(),
+        peer_urls: vec![url(3)],
+        learner: true,
+    };
+    f.observed.quorum.as_mut().unwrap().members.push(learner);
+    f.observed.slots.insert(o(3), Fixture::vacant(3));
+    let steps = f.steps();
+    assert!(
+        steps.contains(&"start member 3 (g0) as a joining learner, etcd 3.6.1".to_owned()),
+        "{steps:?}"
+    );
+}
