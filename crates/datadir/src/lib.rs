@@ -23,4 +23,4 @@ pub use aside::move_aside;
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
-pub use wal::SegmentName;
+pub use wal::{Replay, SegmentName, replay};

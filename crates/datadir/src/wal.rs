@@ -1,15 +1,17 @@
 //! The log of a member: its segments' names and what the head of a segment says.
 //!
 //! In: `member/wal`. Out: the segments in order, and the identity in a segment's head, its checksums verified.
-//! Never: more than the head of a segment read.
+//! Never: more than the head of a segment read, but where a replay is foretold ([`replay()`]).
 
 mod frame;
 mod head;
+mod replay;
 mod segments;
 
 pub(crate) use head::read_head;
 pub(crate) use segments::{Listing, list};
 
+pub use replay::{Replay, replay};
 pub use segments::SegmentName;
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use quorate_datadir::{Attempt, Db, DbLock, Error, Identity, Look, db_path, look, move_aside};
+use quorate_datadir::{
+    Attempt, Db, DbLock, Error, Identity, Look, Replay, db_path, look, move_aside, replay,
+};
 
 /// The etcd binaries in the cache, oldest version first.
 fn binaries() -> Vec<(String, PathBuf)> {
@@ -52,6 +54,12 @@ struct Etcd {
 
 impl Etcd {
     fn start(binary: &Path, root: &Path, extra: &[&str]) -> Etcd {
+        let mut etcd = Etcd::spawn(binary, root, extra);
+        etcd.await_healthy();
+        etcd
+    }
+
+    fn spawn(binary: &Path, root: &Path, extra: &[&str]) -> Etcd {
         // Both ports are held while they are chosen, so that they differ.
         let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [client_port, peer_port] = free
@@ -77,13 +85,11 @@ impl Etcd {
             .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let mut etcd = Etcd {
+        Etcd {
             child,
             client_port,
             log,
-        };
-        etcd.await_healthy();
-        etcd
+        }
     }
 
     fn await_healthy(&mut self) {
@@ -344,4 +350,68 @@ fn with_byte(path: &Path, offset: usize, change: impl Fn(u8) -> u8, check: impl 
     put(change(byte[0]));
     check();
     put(byte[0]);
+}
+
+/// A member upgraded from an older minor cannot be started as the next one while its log still holds requests that one
+/// cannot replay; a raft snapshot puts them behind it. What is foretold is what etcd then does.
+#[test]
+fn what_a_newer_etcd_cannot_replay_is_foretold() {
+    let all = binaries();
+    let newest = |minor: &str| {
+        let (_, path) = all
+            .iter()
+            .rfind(|(version, _)| version.starts_with(minor))
+            .unwrap();
+        path.clone()
+    };
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    let run = |minor: &str, extra: &[&str]| Etcd::start(&newest(minor), root.path(), extra).kill();
+    let refuses = |minor: &str| {
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(&dir, &copy.path().join("data"));
+        let ended = Etcd::spawn(&newest(minor), copy.path(), &[])
+            .child
+            .wait()
+            .unwrap();
+        assert!(
+            !ended.success(),
+            "etcd {minor} replays what it was thought not to"
+        );
+    };
+    // 3.4 writes a request for every look at /health, which is how readiness is awaited here.
+    run("3.4.", &[]);
+    run("3.5.", &[]);
+    assert_eq!(replay(&dir).unwrap(), Replay::UpTo35);
+    refuses("3.6.");
+    run("3.5.", &["--snapshot-count=1"]);
+    assert!(replay(&dir).unwrap() >= Replay::UpTo36);
+    run("3.6.", &[]);
+    run("3.6.", &["--snapshot-count=1"]);
+    assert_eq!(replay(&dir).unwrap(), Replay::Free);
+    run("3.7.", &[]);
+
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    let run = |minor: &str, extra: &[&str]| Etcd::start(&newest(minor), root.path(), extra).kill();
+    run("3.5.", &[]);
+    run("3.6.", &[]);
+    assert_eq!(replay(&dir).unwrap(), Replay::UpTo36);
+    run("3.6.", &["--snapshot-count=1"]);
+    assert_eq!(replay(&dir).unwrap(), Replay::Free);
+    run("3.7.", &[]);
+    assert_eq!(replay(&dir).unwrap(), Replay::Free);
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }

@@ -61,11 +61,11 @@ pub(crate) enum Listing {
     },
 }
 
-/// Lists the segments in `dir`; a directory that is not there has none.
-pub(crate) fn list(dir: &Path) -> io::Result<Listing> {
+/// The names of the segments in `dir`, in order; a directory that is not there has none.
+pub(crate) fn names(dir: &Path) -> io::Result<Vec<SegmentName>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listing::None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let mut names = Vec::new();
@@ -73,6 +73,12 @@ pub(crate) fn list(dir: &Path) -> io::Result<Listing> {
         names.extend(entry?.file_name().to_str().and_then(SegmentName::parse));
     }
     names.sort_unstable();
+    Ok(names)
+}
+
+/// Lists the segments in `dir`; a directory that is not there has none.
+pub(crate) fn list(dir: &Path) -> io::Result<Listing> {
+    let names = names(dir)?;
     let follows = |pair: &[SegmentName]| {
         pair[0].sequence.checked_add(1) == Some(pair[1].sequence)
             && pair[0].first_index <= pair[1].first_index
