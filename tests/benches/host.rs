@@ -14,7 +14,10 @@ const ROUNDS: usize = 5;
 
 fn main() {
     let version = etcd::newest("3.6");
-    println!("etcd {version}, {} cpus\n", std::thread::available_parallelism().map_or(0, usize::from));
+    println!(
+        "etcd {version}, {} cpus\n",
+        std::thread::available_parallelism().map_or(0, usize::from)
+    );
     size();
     time_to_three(&version);
     idle(&version);
@@ -23,13 +26,23 @@ fn main() {
 
 fn size() {
     let bytes = std::fs::metadata(binary()).expect("the binary is there").len();
-    println!("release binary: {:.1} MB (target: at most 25)", bytes as f64 / 1e6);
+    println!(
+        "release binary: {:.1} MB (target: at most 25)",
+        bytes as f64 / 1e6
+    );
 }
 
 fn rss_mib(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find(|l| l.starts_with("VmRSS:")).expect("the kernel says");
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0
+    let line = status
+        .lines()
+        .find(|l| l.starts_with("VmRSS:"))
+        .expect("the kernel says");
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|kb| kb.parse::<f64>().ok())
+        .expect("a number")
+        / 1024.0
 }
 
 fn idle(version: &str) {
@@ -38,7 +51,10 @@ fn idle(version: &str) {
     let status = cluster.await_ready(3, version);
     // Idle means having been so for a while.
     std::thread::sleep(Duration::from_secs(20));
-    println!("supervisor, idle with three members: {:.1} MiB RSS (target: at most 15)", rss_mib(status.supervisor.pid));
+    println!(
+        "supervisor, idle with three members: {:.1} MiB RSS (target: at most 15)",
+        rss_mib(status.supervisor.pid)
+    );
     cluster.stop();
 }
 
@@ -59,7 +75,11 @@ fn time_to_three(version: &str) {
         await_healthy(&urls, &tls);
         ours.push(began.elapsed());
         let status = cluster.await_ready(3, version);
-        let commands: Vec<Vec<String>> = status.members.iter().map(|m| command_line(m.pid.expect("it runs"))).collect();
+        let commands: Vec<Vec<String>> = status
+            .members
+            .iter()
+            .map(|m| command_line(m.pid.expect("it runs")))
+            .collect();
         cluster.stop();
         hand.push(by_hand(&status, &commands, &urls, &tls));
     }
@@ -75,7 +95,11 @@ fn time_to_three(version: &str) {
 
 fn command_line(pid: u32) -> Vec<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).expect("it runs");
-    bytes.split(|b| *b == 0).filter(|a| !a.is_empty()).map(|a| String::from_utf8_lossy(a).into_owned()).collect()
+    bytes
+        .split(|b| *b == 0)
+        .filter(|a| !a.is_empty())
+        .map(|a| String::from_utf8_lossy(a).into_owned())
+        .collect()
 }
 
 fn by_hand(status: &Status, commands: &[Vec<String>], urls: &[String], tls: &Tls) -> Duration {
@@ -108,9 +132,15 @@ fn start(argv: &[String], old: &Path, new: &Path) -> Child {
 }
 
 fn await_healthy(urls: &[String], tls: &Tls) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
-        let timeouts = Timeouts { request: Duration::from_millis(500), ..Timeouts::default() };
+        let timeouts = Timeouts {
+            request: Duration::from_millis(500),
+            ..Timeouts::default()
+        };
         for url in urls {
             let endpoint = Endpoint::connect_lazy(url, Some(tls), timeouts).expect("a valid endpoint");
             while endpoint.linearizable_read().await.is_err() {

@@ -152,14 +152,17 @@ impl Cluster {
             .is_some_and(|c| c.try_wait().expect("our own child").is_none())
     }
 
-    /// What `quorate status -o json` says.
+    /// What `quorate status -o json` says, once it is the word of the supervisor that runs now.
     pub fn status(&self) -> Option<Status> {
         let output = self.run(&["status", "-o", "json"]);
-        if output.status.success() {
-            serde_json::from_slice(&output.stdout).ok()
-        } else {
-            None
-        }
+        let status: Status = serde_json::from_slice(&output.stdout)
+            .ok()
+            .filter(|_| output.status.success())?;
+        let current = self
+            .supervisor
+            .as_ref()
+            .is_none_or(|child| child.id() == status.supervisor.pid);
+        current.then_some(status)
     }
 
     /// Waits until the status is as asked, and says what it was like if it never is.

@@ -5,6 +5,7 @@
 
 pub mod clients;
 pub mod cluster;
+pub mod conformance;
 pub mod etcd;
 pub mod history;
 pub mod torture;

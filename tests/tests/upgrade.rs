@@ -17,8 +17,7 @@ fn no_acknowledged_write_is_lost_from_3_4_to_3_7() {
         torture.during(&format!("change to {version}"), || {
             cluster.write_manifest(3, version);
             let after = cluster.await_ready(3, version);
-            let ids =
-                |s: &quorate_host::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
+            let ids = |s: &quorate_host::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
             assert_eq!(ids(&before), ids(&after), "members keep their identity and data");
         });
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::{duration, say};
 
@@ -23,10 +23,23 @@ Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.";
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
     /// Where the cluster lives [default: /var/lib/quorate for root, else ~/.local/state/quorate]
-    #[arg(long, global = true, value_name = "DIR", env = "QUORATE_ROOT", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "QUORATE_ROOT",
+        hide_env_values = true
+    )]
     pub root: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// What `--help` prints, for who asked for nothing.
+    pub fn help() -> String {
+        Arguments::command().render_help().ansi().to_string()
+    }
 }
 
 /// The commands.
@@ -74,12 +87,12 @@ pub struct Up {
     pub runner: Runner,
 }
 
-/// How members are run.
+/// How members are run. (Comments on the values would make `--help` twice as long.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Runner {
-    /// What suits this machine
+    // What suits this machine.
     Auto,
-    /// Processes that outlive a crash of quorate, and are found again
+    // Processes that outlive a crash of quorate, and are found again.
     Child,
 }
 
@@ -93,7 +106,7 @@ pub struct Status {
     /// Follow it: redrawn each second on a terminal, otherwise printed when it changes
     #[arg(short, long)]
     pub watch: bool,
-    /// For people, or for programs
+    /// For people (table), or for programs; with --watch, one line of JSON or one document of YAML each
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     pub output: Form,
 }
@@ -101,11 +114,8 @@ pub struct Status {
 /// Forms of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// For people
     Table,
-    /// For programs; with --watch, one line each
     Json,
-    /// For programs and people; with --watch, one document each
     Yaml,
 }
 
@@ -218,7 +228,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

@@ -18,6 +18,12 @@ use crate::roots;
 /// Runs the command that was asked for.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { command, root } = arguments;
+    let Some(command) = command else {
+        return Err(Failure::usage(format!(
+            "no command was given\n\n{}",
+            Arguments::help().trim_end()
+        )));
+    };
     // These have nothing to do with a cluster, and must work where no root can be named.
     match command {
         Command::Explain(arguments) => return explain::run(&arguments),

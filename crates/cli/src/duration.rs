@@ -47,7 +47,16 @@ mod tests {
     fn reads_and_says() {
         assert_eq!(parse("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse("1h30m"), Ok(Duration::from_secs(5400)));
-        for bad in ["", "5", "m", "5d", "-1s", "1 s", "99999999999999999999h", "18446744073709551615h"] {
+        for bad in [
+            "",
+            "5",
+            "m",
+            "5d",
+            "-1s",
+            "1 s",
+            "99999999999999999999h",
+            "18446744073709551615h",
+        ] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
         assert_eq!(say(Duration::from_secs(5)), "5 s");

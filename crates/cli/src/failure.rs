@@ -15,17 +15,26 @@ pub struct Failure {
 impl Failure {
     /// It could not be done.
     pub fn failed(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), code: 1 }
+        Failure {
+            message: message.into(),
+            code: 1,
+        }
     }
 
     /// What was asked for makes no sense.
     pub fn usage(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), code: 2 }
+        Failure {
+            message: message.into(),
+            code: 2,
+        }
     }
 
     /// It could be done, and would not be safe.
     pub fn refused(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), code: 3 }
+        Failure {
+            message: message.into(),
+            code: 3,
+        }
     }
 
     /// The exit code.
@@ -48,22 +57,41 @@ impl fmt::Display for Failure {
 
 impl From<quorate_host::Error> for Failure {
     fn from(error: quorate_host::Error) -> Failure {
-        Failure { message: chain(&error), code: error.exit_code() }
+        let code = error.exit_code();
+        let message = match &error {
+            quorate_host::Error::Root { path, source } => format!(
+                "cannot use {} as the root of a cluster: {}. It must be a directory that this user can write; name \
+                 another with --root or QUORATE_ROOT",
+                path.display(),
+                chain(source)
+            ),
+            other => chain(other),
+        };
+        Failure { message, code }
     }
 }
 
 /// An error and its causes as one text. A cause that its effect already tells is not told twice.
 pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+    let mut text = in_words(error);
     let mut link = error.source();
     while let Some(cause) = link {
-        let words = cause.to_string();
+        let words = in_words(cause);
         if !text.contains(&words) {
             text = format!("{text}: {words}");
         }
         link = cause.source();
     }
     text
+}
+
+/// Without the system's error number, which its words before already say.
+fn in_words(error: &dyn Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" (os error ") {
+        Some((words, number)) if number.ends_with(')') => words.to_owned(),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -89,13 +117,21 @@ mod tests {
     fn causes_are_joined_once() {
         let inner = std::io::Error::other("the disk is gone");
         assert_eq!(chain(&Outer(inner)), "cannot read a: the disk is gone");
+        let numbered = std::io::Error::from_raw_os_error(2);
+        assert_eq!(
+            chain(&Outer(numbered)),
+            "cannot read a: No such file or directory"
+        );
         let told = std::io::Error::other("read a");
         assert_eq!(chain(&Outer(told)), "cannot read a");
     }
 
     #[test]
     fn advice_follows_as_a_sentence() {
-        assert_eq!(Failure::failed("no.").and("Try again.").to_string(), "no. Try again.");
+        assert_eq!(
+            Failure::failed("no.").and("Try again.").to_string(),
+            "no. Try again."
+        );
         assert_eq!(Failure::refused("no").and("Wait.").code(), 3);
     }
 }

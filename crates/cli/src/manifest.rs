@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use quorate_api::{Cluster, Ground, edit};
 use quorate_host::{Root, control};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::{roots, say};
 
 /// A manifest is a page or two.
@@ -24,6 +24,7 @@ pub struct Manifest {
     path: PathBuf,
     text: String,
     cluster: Cluster,
+    warnings: Vec<String>,
 }
 
 impl Manifest {
@@ -36,17 +37,29 @@ impl Manifest {
         Manifest::read(&path)
     }
 
-    fn read(path: &Path) -> Result<Manifest, Failure> {
+    /// Reads and judges the manifest at `path`.
+    pub fn read(path: &Path) -> Result<Manifest, Failure> {
         // An editor's rename must not replace a link by a file.
         let path = path.canonicalize().map_err(|source| unreadable(path, &source))?;
-        let size = path.metadata().map_err(|source| unreadable(&path, &source))?.len();
+        let size = path
+            .metadata()
+            .map_err(|source| unreadable(&path, &source))?
+            .len();
         if size > SIZE_MAX {
-            let words = format!("{} has {size} bytes; a manifest has at most {SIZE_MAX}", path.display());
+            let words = format!(
+                "{} has {size} bytes; a manifest has at most {SIZE_MAX}",
+                path.display()
+            );
             return Err(Failure::usage(words).and("Check that this is the right file."));
         }
         let text = std::fs::read_to_string(&path).map_err(|source| unreadable(&path, &source))?;
-        let (cluster, _) = judged(&text, &path)?;
-        Ok(Manifest { path, text, cluster })
+        let (cluster, warnings) = judged(&text, &path)?;
+        Ok(Manifest {
+            path,
+            text,
+            cluster,
+            warnings,
+        })
     }
 
     /// Where it is.
@@ -59,33 +72,45 @@ impl Manifest {
         &self.cluster
     }
 
-    /// Changes it by `edit`. Warnings about the new text are said; false if there was nothing to change.
+    /// Changes it by `edit`. What is to be warned of because of that is said; false if there was nothing to change.
     pub fn change(&self, edit: impl Fn(&str) -> Result<String, edit::Error>) -> Result<bool, Failure> {
         let changed = edit(&self.text)
             .map_err(|error| Failure::usage(format!("cannot change {}: {error}", self.path.display())))?;
         let (_, warnings) = judged(&changed, &self.path)?;
-        warnings.iter().for_each(|text| say::warning(text));
+        warnings
+            .iter()
+            .filter(|text| !self.warnings.contains(text))
+            .for_each(|text| say::warning(text));
         if changed == self.text {
             return Ok(false);
         }
         replace(&self.path, &self.text, &changed).map_err(|source| {
-            Failure::failed(format!("cannot write {}: {source}", self.path.display()))
-                .and("It is as it was; the file and its directory must be writable by this user.")
+            Failure::failed(format!(
+                "cannot write {}: {}",
+                self.path.display(),
+                chain(&source)
+            ))
+            .and("It is as it was; the file and its directory must be writable by this user.")
         })?;
         Ok(true)
     }
 }
 
 fn unreadable(path: &Path, source: &io::Error) -> Failure {
-    Failure::usage(format!("cannot read the manifest {}: {source}", path.display()))
-        .and("Name a readable EtcdCluster manifest, or run `quorate up` without -f for one to start from.")
+    Failure::usage(format!(
+        "cannot read the manifest {}: {}",
+        path.display(),
+        chain(source)
+    ))
+    .and("Name a readable EtcdCluster manifest, or run `quorate up` without -f for one to start from.")
 }
 
 fn judged(text: &str, path: &Path) -> Result<(Cluster, Vec<String>), Failure> {
     let origin = path.display().to_string();
     let refused = |invalid: quorate_api::Invalid| Failure::usage(invalid.to_string());
     let manifest = quorate_api::parse(text, &origin).map_err(refused)?;
-    let (cluster, warnings) = quorate_api::resolve(&manifest, Ground::Host, text, &origin).map_err(refused)?;
+    let (cluster, warnings) =
+        quorate_api::resolve(&manifest, Ground::Host, text, &origin).map_err(refused)?;
     Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
 }
 
@@ -98,14 +123,21 @@ fn replace(path: &Path, old: &str, new: &str) -> io::Result<()> {
     name.push(format!(".quorate-{}", std::process::id()));
     let temporary = directory.join(name);
     let written = (|| {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
         file.write_all(new.as_bytes())?;
         file.set_permissions(Permissions::from_mode(metadata.mode() & 0o7777))?;
         // Only the superuser may give files away; for others it is theirs already.
         let _ = std::os::unix::fs::fchown(&file, Some(metadata.uid()), Some(metadata.gid()));
         file.sync_all()?;
         if std::fs::read_to_string(path)? != old {
-            return Err(io::Error::other("someone else changed it at the same moment; try again"));
+            return Err(io::Error::other(
+                "someone else changed it at the same moment; try again",
+            ));
         }
         std::fs::rename(&temporary, path)
     })();
@@ -120,7 +152,11 @@ fn replace(path: &Path, old: &str, new: &str) -> io::Result<()> {
 /// Writes a first manifest to `path`, where there is none.
 pub fn create(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     if written.is_err() {
         let _ = std::fs::remove_file(path);
@@ -152,8 +188,17 @@ mod tests {
         assert_eq!(changed, sample().replace("replicas: 3", "replicas: 5"));
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
         assert!(link.symlink_metadata().unwrap().is_symlink());
-        assert!(!Manifest::read(&path).unwrap().change(|text| edit::set_replicas(text, 5)).unwrap());
-        assert_eq!(dir.path().read_dir().unwrap().count(), 2, "no temporary file is left");
+        assert!(
+            !Manifest::read(&path)
+                .unwrap()
+                .change(|text| edit::set_replicas(text, 5))
+                .unwrap()
+        );
+        assert_eq!(
+            dir.path().read_dir().unwrap().count(),
+            2,
+            "no temporary file is left"
+        );
     }
 
     #[test]
@@ -177,7 +222,10 @@ mod tests {
         let other = sample().replace("replicas: 3", "replicas: 1");
         std::fs::write(&path, &other).unwrap();
         let failure = manifest.change(|text| edit::set_replicas(text, 5)).unwrap_err();
-        assert!(failure.to_string().contains("someone else changed it"), "{failure}");
+        assert!(
+            failure.to_string().contains("someone else changed it"),
+            "{failure}"
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
     }
 }

@@ -19,7 +19,10 @@ pub fn can_wait(wait: Wait, running: bool, root: &Root) -> Result<(), Failure> {
     if !wait.wait || running {
         return Ok(());
     }
-    let words = format!("--wait was given, but no supervisor runs the cluster under {}", root.path().display());
+    let words = format!(
+        "--wait was given, but no supervisor runs the cluster under {}",
+        root.path().display()
+    );
     Err(Failure::failed(words).and("Nothing was changed. Start it with `quorate up`, or leave --wait out."))
 }
 
@@ -32,7 +35,9 @@ pub async fn follow(
 ) -> Result<(), Failure> {
     let option = roots::option(root);
     if !running {
-        say::line(&format!("No supervisor runs: this takes effect at the next `quorate up{option}`."));
+        say::line(&format!(
+            "No supervisor runs: this takes effect at the next `quorate up{option}`."
+        ));
         return Ok(());
     }
     if !wait.wait {
@@ -48,7 +53,7 @@ async fn until(limit: Duration, root: &Root, done: impl Fn(&Status) -> bool) -> 
     loop {
         let status = roots::status(root)?;
         if is_settled(&status) && done(&status) {
-            say::line(&format!("Done in {}.", duration::say(began.elapsed())));
+            say::line(&format!("Done in {:.1} s.", began.elapsed().as_secs_f64()));
             return Ok(());
         }
         if !status.supervisor.running {
@@ -56,7 +61,9 @@ async fn until(limit: Duration, root: &Root, done: impl Fn(&Status) -> bool) -> 
             return Err(Failure::failed(words).and("The manifest keeps it: the next `quorate up` goes on."));
         }
         let now = lines(&status);
-        now.iter().filter(|line| !said.contains(line)).for_each(|line| say::note(line));
+        now.iter()
+            .filter(|line| !said.contains(line))
+            .for_each(|line| say::note(line));
         if began.elapsed() >= limit {
             return Err(timed_out(limit, &now));
         }
@@ -77,14 +84,24 @@ fn lines(status: &Status) -> Vec<String> {
         Some(member) if !detail.contains(member) => format!("  {word} {reason}: {member}: {detail}"),
         _ => format!("  {word} {reason}: {detail}"),
     };
-    let waits = status.waits.iter().map(|w| told("waiting,", &w.reason, w.member.as_deref(), &w.detail));
-    let blocks = status.blocks.iter().map(|b| told("blocked,", &b.reason, b.member.as_deref(), &b.detail));
+    let waits = status
+        .waits
+        .iter()
+        .map(|w| told("waiting,", &w.reason, w.member.as_deref(), &w.detail));
+    let blocks = status
+        .blocks
+        .iter()
+        .map(|b| told("blocked,", &b.reason, b.member.as_deref(), &b.detail));
     plan.chain(waits).chain(blocks).collect()
 }
 
 fn timed_out(limit: Duration, now: &[String]) -> Failure {
     let left: Vec<&str> = now.iter().map(|line| line.trim()).collect();
-    let left = if left.is_empty() { String::new() } else { format!(" ({})", left.join("; ")) };
+    let left = if left.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", left.join("; "))
+    };
     Failure::failed(format!("not done within {}{left}", duration::say(limit)))
         .and("It goes on all the same: see `quorate status`, or wait longer with --timeout.")
 }
@@ -97,20 +114,37 @@ mod tests {
 
     #[test]
     fn settled_means_ready_and_nothing_left() {
-        let ready = Status { ready: true, ..Status::default() };
+        let ready = Status {
+            ready: true,
+            ..Status::default()
+        };
         assert!(is_settled(&ready));
         assert!(!is_settled(&Status::default()));
-        let waits = vec![Waited { reason: "Forming".to_owned(), detail: "x".to_owned(), ..Waited::default() }];
+        let waits = vec![Waited {
+            reason: "Forming".to_owned(),
+            detail: "x".to_owned(),
+            ..Waited::default()
+        }];
         assert!(!is_settled(&Status { waits, ..ready }));
     }
 
     #[test]
     fn a_timeout_says_what_is_left() {
-        let block = Block { reason: "CannotStart".to_owned(), member: Some("etcd-1".to_owned()), detail: "port".to_owned() };
-        let status = Status { plan: vec!["stop member 2".to_owned()], blocks: vec![block], ..Status::default() };
+        let block = Block {
+            reason: "CannotStart".to_owned(),
+            member: Some("etcd-1".to_owned()),
+            detail: "port".to_owned(),
+        };
+        let status = Status {
+            plan: vec!["stop member 2".to_owned()],
+            blocks: vec![block],
+            ..Status::default()
+        };
         let text = timed_out(Duration::from_secs(300), &lines(&status)).to_string();
         assert!(
-            text.starts_with("not done within 5 min (stop member 2; blocked, CannotStart: etcd-1: port). It goes on"),
+            text.starts_with(
+                "not done within 5 min (stop member 2; blocked, CannotStart: etcd-1: port). It goes on"
+            ),
             "{text}"
         );
     }

@@ -60,6 +60,8 @@ pub struct Slot {
     pub starts: u32,
     /// When the last start was planned.
     pub last_start: Time,
+    /// How often it was restarted to take a raft snapshot that it still lacks.
+    pub settles: u32,
     /// How often it was replaced for crashing since it was last healthy.
     pub replacements: u32,
     /// Healthy without a break since.
@@ -105,6 +107,8 @@ pub struct Disturbance {
     pub ordinal: Ordinal,
     /// Since when.
     pub since: Time,
+    /// Not to run something else yet, but to take a raft snapshot first.
+    pub settle: bool,
 }
 
 /// Leadership is to leave a member before it is disturbed or removed.

@@ -68,6 +68,8 @@ pub mod pace {
     pub const REPLACEMENTS_MAX: u32 = 2;
     /// How often leadership is asked to move before a member is disturbed all the same.
     pub const HANDOVER_TRIES: u32 = 3;
+    /// How often a member is restarted only to take a raft snapshot.
+    pub const SETTLES_MAX: u32 = 3;
     /// Sets of old data kept per slot once its replacement serves, and the most there may ever be.
     pub const ASIDES: (u32, u32) = (2, 4);
 }
@@ -115,8 +117,9 @@ pub fn plan_with(
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
     let decided = decided || pass.repair();
-    let decided = decided || pass.roll();
-    let _ = decided || pass.resize();
+    // Size before version: a cluster that is short of a member is made whole before another one is stopped.
+    let decided = decided || pass.resize();
+    let _ = decided || pass.roll();
     pass.retire();
     pass.finish()
 }

@@ -87,6 +87,7 @@ reasons! {
         ForeignData: "ForeignData.md",
         UnknownMember: "UnknownMember.md",
         VersionPath: "VersionPath.md",
+        NewVersionFails: "NewVersionFails.md",
         CannotStart: "CannotStart.md",
         NoRoomAside: "NoRoomAside.md",
         CheckRefused: "CheckRefused.md",

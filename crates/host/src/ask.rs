@@ -13,18 +13,32 @@ use quorate_core::model::{
 };
 use quorate_core::plan::Basis;
 
-/// How long all members together have to answer one look.
-const LOOK_LIMIT: Duration = Duration::from_millis(1500);
+/// How long all members together have to answer one look: at first, and after looks that found no quorum. A cluster
+/// that is only just forming keeps a read waiting until it has a leader; the next look then finds one sooner.
+const LOOK_LIMITS: [Duration; 3] = [
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1500),
+];
 /// How long the list may take before a change.
 const LIST_LIMIT: Duration = Duration::from_millis(1500);
 /// How long a change may take. With the list it must stay below the planner's `CHANGE_DEADLINE`.
 const CHANGE_LIMIT: Duration = Duration::from_secs(4);
+
+/// Written and deleted by [`Clients::settle`].
+const SETTLE_KEY: &[u8] = b"quorate/before-upgrade";
+/// How long each of its two writes may take.
+const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Connections to the members.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     tls: Option<Tls>,
     endpoints: BTreeMap<Ordinal, Endpoint>,
+    /// Looks before a quorum answered for the first time.
+    vain: usize,
+    /// A quorum has answered; from then on a slow answer is waited for.
+    served: bool,
 }
 
 /// What the members said.
@@ -50,7 +64,11 @@ impl Clients {
     }
 
     fn endpoint(&mut self, ordinal: Ordinal, url: &str) -> Option<Endpoint> {
-        if let Some(endpoint) = self.endpoints.get(&ordinal).filter(|endpoint| endpoint.url() == url) {
+        if let Some(endpoint) = self
+            .endpoints
+            .get(&ordinal)
+            .filter(|endpoint| endpoint.url() == url)
+        {
             return Some(endpoint.clone());
         }
         let endpoint = Endpoint::connect_lazy(url, self.tls.as_ref(), Timeouts::default()).ok()?;
@@ -70,13 +88,23 @@ impl Clients {
         for (ordinal, url) in running {
             if let Some(endpoint) = self.endpoint(*ordinal, url) {
                 ordinals.push(*ordinal);
-                targets.push(Target { label: ordinal.to_string(), endpoint });
+                targets.push(Target {
+                    label: ordinal.to_string(),
+                    endpoint,
+                });
             }
         }
         if targets.is_empty() {
             return Answers::default();
         }
-        let view = quorate_client::QuorumView::ask(&targets, LOOK_LIMIT).await;
+        let limit = if self.served {
+            LOOK_LIMITS.len() - 1
+        } else {
+            self.vain.min(LOOK_LIMITS.len() - 1)
+        };
+        let view = quorate_client::QuorumView::ask(&targets, LOOK_LIMITS[limit]).await;
+        self.served |= view.member_list.is_some();
+        self.vain = self.vain.saturating_add(1);
         let mut statuses = BTreeMap::new();
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
             let Ok(status) = &member.status else { continue };
@@ -84,7 +112,11 @@ impl Clients {
             statuses.extend(member_status(status, healthy).map(|status| (*ordinal, status)));
         }
         // Of those who name a leader, whoever is in the latest term knows best.
-        let leader = statuses.values().filter(|s| s.leader.is_some()).max_by_key(|s| s.term).and_then(|s| s.leader);
+        let leader = statuses
+            .values()
+            .filter(|s| s.leader.is_some())
+            .max_by_key(|s| s.term)
+            .and_then(|s| s.leader);
         let quorum = view.member_list.map(|listed| QuorumView {
             cluster: ClusterId(listed.list.cluster_id),
             members: listed.list.members.into_iter().map(in_list).collect(),
@@ -96,7 +128,11 @@ impl Clients {
     /// Asks for a change of the member list, through the first of `via` that can give the present list.
     pub(crate) async fn change(&self, via: &[Ordinal], change: Change<'_>, basis: Basis) -> StepResult {
         let mut failures = Vec::new();
-        for endpoint in via.iter().filter_map(|ordinal| self.endpoints.get(ordinal)).take(2) {
+        for endpoint in via
+            .iter()
+            .filter_map(|ordinal| self.endpoints.get(ordinal))
+            .take(2)
+        {
             match endpoint.within(LIST_LIMIT / 2).member_list_linearizable().await {
                 Ok(list) => {
                     let members: Vec<Listed> = list.members.into_iter().map(in_list).collect();
@@ -106,8 +142,32 @@ impl Clients {
             }
         }
         // Only lists were asked for: nothing can have happened.
-        let why = if failures.is_empty() { "no healthy member to ask".to_owned() } else { failures.join("; ") };
+        let why = if failures.is_empty() {
+            "no healthy member to ask".to_owned()
+        } else {
+            failures.join("; ")
+        };
         StepResult::Refused(Refused::Other(why))
+    }
+
+    /// Writes a key through the member in slot `via` and deletes it again, so that its store records how far it has
+    /// applied the log. etcd 3.4 records that only with a write. Without one, 3.5.26 and later apply membership
+    /// entries again when they first start on that data, take members that are yet to be replayed for zombies, and
+    /// mark them as removed; with 3.6, which believes that mark, the cluster falls apart.
+    pub(crate) async fn settle(&self, via: Ordinal) -> Result<(), String> {
+        let Some(endpoint) = self.endpoints.get(&via) else {
+            return Err("it is not connected".to_owned());
+        };
+        let endpoint = endpoint.within(SETTLE_LIMIT);
+        endpoint
+            .put(SETTLE_KEY, b"")
+            .await
+            .map_err(|error| error.chain())?;
+        endpoint
+            .delete(SETTLE_KEY)
+            .await
+            .map(drop)
+            .map_err(|error| error.chain())
     }
 
     /// Asks the leader in slot `via` to hand over to `to`.
@@ -141,14 +201,19 @@ impl Change<'_> {
             return StepResult::Refused(Refused::Moved);
         }
         let asked = match self {
-            Change::AddLearner(url) => endpoint.member_add_learner(std::slice::from_ref(&url.0)).await.map(drop),
+            Change::AddLearner(url) => endpoint
+                .member_add_learner(std::slice::from_ref(&url.0))
+                .await
+                .map(drop),
             Change::Promote(id) => endpoint.member_promote(id.0).await.map(drop),
             Change::Remove(id) => endpoint.member_remove(id.0).await.map(drop),
         };
         match (self, asked) {
             (_, Ok(())) => StepResult::Done,
             (Change::Remove(_), Err(error)) if error.refusal() == Refusal::MemberNotFound => StepResult::Done,
-            (Change::Promote(_), Err(error)) if error.refusal() == Refusal::MemberNotLearner => StepResult::Done,
+            (Change::Promote(_), Err(error)) if error.refusal() == Refusal::MemberNotLearner => {
+                StepResult::Done
+            }
             (_, Err(error)) => refused(&error),
         }
     }
@@ -197,13 +262,21 @@ mod tests {
     use super::*;
 
     fn listed(id: u64, learner: bool) -> Listed {
-        Listed { id: MemberId(id), name: String::new(), peer_urls: vec![PeerUrl(format!("https://h:{id}"))], learner }
+        Listed {
+            id: MemberId(id),
+            name: String::new(),
+            peer_urls: vec![PeerUrl(format!("https://h:{id}"))],
+            learner,
+        }
     }
 
     #[test]
     fn an_effect_that_is_there_is_recognised() {
         let members = [listed(1, false), listed(2, true)];
-        let (two, three) = (PeerUrl("https://h:2".to_owned()), PeerUrl("https://h:3".to_owned()));
+        let (two, three) = (
+            PeerUrl("https://h:2".to_owned()),
+            PeerUrl("https://h:3".to_owned()),
+        );
         assert!(Change::AddLearner(&two).is_done(&members));
         assert!(!Change::AddLearner(&three).is_done(&members));
         assert!(Change::Promote(MemberId(1)).is_done(&members));
@@ -215,7 +288,12 @@ mod tests {
 
     #[tokio::test]
     async fn with_nobody_to_ask_nothing_happened() {
-        let result = Clients::default().change(&[Ordinal(0)], Change::Remove(MemberId(1)), Basis(0)).await;
-        assert!(matches!(result, StepResult::Refused(Refused::Other(_))), "{result:?}");
+        let result = Clients::default()
+            .change(&[Ordinal(0)], Change::Remove(MemberId(1)), Basis(0))
+            .await;
+        assert!(
+            matches!(result, StepResult::Refused(Refused::Other(_))),
+            "{result:?}"
+        );
     }
 }

@@ -61,15 +61,32 @@ impl Arguments<'_> {
         if self.tls {
             self.encryption(&mut all);
         }
-        all.extend(self.cluster.options.settings().into_iter().map(|(name, value)| flag(name, value)));
-        all.extend(self.cluster.quota_bytes.map(|quota| flag("quota-backend-bytes", quota)));
+        all.extend(
+            self.cluster
+                .options
+                .settings()
+                .into_iter()
+                .map(|(name, value)| flag(name, value)),
+        );
+        all.extend(
+            self.cluster
+                .quota_bytes
+                .map(|quota| flag("quota-backend-bytes", quota)),
+        );
+        if *self.how == StartHow::Settle {
+            // After the user's own, so that it holds: the replay at the start is more than one entry.
+            all.push(flag("snapshot-count", 1));
+        }
         all
     }
 
     fn start(&self, peer: &str, all: &mut Vec<String>) {
         let own = || format!("{}={peer}", self.member);
         let joined = |initial: &[(MemberName, PeerUrl)]| {
-            let pairs: Vec<String> = initial.iter().map(|(name, url)| format!("{name}={url}")).collect();
+            let pairs: Vec<String> = initial
+                .iter()
+                .map(|(name, url)| format!("{name}={url}"))
+                .collect();
             pairs.join(",")
         };
         let (state, initial) = match self.how {
@@ -79,7 +96,7 @@ impl Arguments<'_> {
             }
             StartHow::Join { initial } => ("existing", joined(initial)),
             // etcd has its own list in its data and only checks that it finds itself here.
-            StartHow::Resume => ("existing", own()),
+            StartHow::Resume | StartHow::Settle => ("existing", own()),
         };
         all.push(flag("initial-cluster-state", state));
         all.push(flag("initial-cluster", initial));
@@ -88,7 +105,10 @@ impl Arguments<'_> {
     fn encryption(&self, all: &mut Vec<String>) {
         let layout = Layout::new(self.pki);
         let ca = layout.ca().cert;
-        let (server, peer) = (layout.server(self.member.as_str()), layout.peer(self.member.as_str()));
+        let (server, peer) = (
+            layout.server(self.member.as_str()),
+            layout.peer(self.member.as_str()),
+        );
         all.extend([
             flag("cert-file", server.cert.display()),
             flag("key-file", server.key.display()),
@@ -118,14 +138,35 @@ mod tests {
         let (cluster, _) = quorate_api::resolve(&manifest, quorate_api::Ground::Host, &text, "c").unwrap();
         let member = MemberName("c-1".to_owned());
         let (pki, data_dir) = (Path::new("/r/pki"), Path::new("/r/members/c-1/g0"));
-        let ports = Ports { client: 2381, peer: 2382 };
-        Arguments { member: &member, ports, tls, pki, data_dir, cluster: &cluster, how }.list()
+        let ports = Ports {
+            client: 2381,
+            peer: 2382,
+        };
+        Arguments {
+            member: &member,
+            ports,
+            tls,
+            pki,
+            data_dir,
+            cluster: &cluster,
+            how,
+        }
+        .list()
     }
 
     #[test]
     fn only_a_first_member_starts_new_and_only_it_has_a_token() {
-        let initial = vec![(MemberName("c-1".to_owned()), PeerUrl("https://127.0.0.1:2382".to_owned()))];
-        let new = list(&StartHow::New { token: Token("t".to_owned()), initial: initial.clone() }, true);
+        let initial = vec![(
+            MemberName("c-1".to_owned()),
+            PeerUrl("https://127.0.0.1:2382".to_owned()),
+        )];
+        let new = list(
+            &StartHow::New {
+                token: Token("t".to_owned()),
+                initial: initial.clone(),
+            },
+            true,
+        );
         assert!(new.contains(&"--initial-cluster-state=new".to_owned()));
         assert!(new.contains(&"--initial-cluster-token=t".to_owned()));
         for how in [StartHow::Join { initial }, StartHow::Resume] {
@@ -138,11 +179,24 @@ mod tests {
 
     #[test]
     fn encryption_is_whole_or_absent() {
-        let count = |tls| list(&StartHow::Resume, tls).iter().filter(|a| a.contains("cert") || a.contains("-ca-")).count();
+        let count = |tls| {
+            list(&StartHow::Resume, tls)
+                .iter()
+                .filter(|a| a.contains("cert") || a.contains("-ca-"))
+                .count()
+        };
         assert_eq!((count(true), count(false)), (6, 0));
-        assert!(list(&StartHow::Resume, false).iter().all(|argument| !argument.contains("https")));
+        assert!(
+            list(&StartHow::Resume, false)
+                .iter()
+                .all(|argument| !argument.contains("https"))
+        );
         let all = list(&StartHow::Resume, true);
-        for wanted in ["--election-timeout=2000", "--quota-backend-bytes=2147483648", "--name=c-1"] {
+        for wanted in [
+            "--election-timeout=2000",
+            "--quota-backend-bytes=2147483648",
+            "--name=c-1",
+        ] {
             assert!(all.contains(&wanted.to_owned()), "{wanted} is not in {all:?}");
         }
     }

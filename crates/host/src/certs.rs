@@ -27,15 +27,30 @@ pub(crate) struct Prepared {
 /// Makes sure that `members` and the client have certificates.
 pub(crate) fn prepare(root: &Root, cluster: &str, members: &[MemberName]) -> Result<Prepared, Error> {
     let dir = root.pki();
-    let failed = |source| Error::Certificates { dir: dir.clone(), source };
-    let identities: Result<Vec<_>, _> = members.iter().map(|name| MemberIdentity::local(name.as_str(), [])).collect();
+    let failed = |source| Error::Certificates {
+        dir: dir.clone(),
+        source,
+    };
+    let identities: Result<Vec<_>, _> = members
+        .iter()
+        .map(|name| MemberIdentity::local(name.as_str(), []))
+        .collect();
     let wanted = Wanted::new(cluster, identities.map_err(failed)?);
     let report = quorate_pki::ensure(&dir, &wanted, &Policy::default(), SystemTime::now()).map_err(failed)?;
     let layout = Layout::new(&dir);
     let client = layout.client();
-    let identity = Some(IdentityFiles { cert: client.cert, key: client.key });
-    let tls = Tls::from_files(&TlsFiles { ca: layout.ca().cert, identity });
-    let tls = tls.map_err(|error| Error::ClientTls { dir: dir.clone(), why: error.to_string() })?;
+    let identity = Some(IdentityFiles {
+        cert: client.cert,
+        key: client.key,
+    });
+    let tls = Tls::from_files(&TlsFiles {
+        ca: layout.ca().cert,
+        identity,
+    });
+    let tls = tls.map_err(|error| Error::ClientTls {
+        dir: dir.clone(),
+        why: error.to_string(),
+    })?;
     Ok(Prepared {
         tls,
         fingerprint: report.ca_fingerprint.to_string(),
@@ -47,5 +62,9 @@ pub(crate) fn prepare(root: &Root, cluster: &str, members: &[MemberName]) -> Res
 /// The files a client needs.
 pub(crate) fn client_files(root: &Root) -> Certs {
     let layout = Layout::new(&root.pki());
-    Certs { ca: layout.ca().cert, cert: layout.client().cert, key: layout.client().key }
+    Certs {
+        ca: layout.ca().cert,
+        cert: layout.client().cert,
+        key: layout.client().key,
+    }
 }

@@ -46,7 +46,13 @@ impl Supervisor {
     /// This process, for this manifest, from now on.
     pub(crate) fn own(manifest: &Path, since: String) -> std::io::Result<Supervisor> {
         let (manifest, quorate) = (manifest.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Ok(Supervisor { identity: Identity::own()?, manifest, quorate, since, running: true })
+        Ok(Supervisor {
+            identity: Identity::own()?,
+            manifest,
+            quorate,
+            since,
+            running: true,
+        })
     }
 
     /// Its process.
@@ -57,7 +63,10 @@ impl Supervisor {
     pub(crate) fn write(&self, root: &Root) -> Result<(), Error> {
         let path = root.supervisor();
         let content = serde_json::to_vec(self);
-        durable::write(&path, &content.map_err(|e| Error::file("encode", &path, std::io::Error::other(e)))?)
+        durable::write(
+            &path,
+            &content.map_err(|e| Error::file("encode", &path, std::io::Error::other(e)))?,
+        )
     }
 }
 
@@ -82,8 +91,12 @@ pub enum Down {
 pub fn supervisor(root: &Path) -> Result<Option<Supervisor>, Error> {
     let root = Root::at(root)?;
     let path = root.supervisor();
-    let Some(content) = durable::read(&path, SIZE_MAX)? else { return Ok(None) };
-    let Ok(mut found) = serde_json::from_slice::<Supervisor>(&content) else { return Ok(None) };
+    let Some(content) = durable::read(&path, SIZE_MAX)? else {
+        return Ok(None);
+    };
+    let Ok(mut found) = serde_json::from_slice::<Supervisor>(&content) else {
+        return Ok(None);
+    };
     found.running = is_locked(&root)?;
     Ok(Some(found))
 }
@@ -91,7 +104,9 @@ pub fn supervisor(root: &Path) -> Result<Option<Supervisor>, Error> {
 /// The last status of the cluster in `root`.
 pub fn read_status(root: &Path) -> Result<Option<Status>, Error> {
     let found = Root::at(root)?;
-    let Some(content) = durable::read(&found.status(), SIZE_MAX)? else { return Ok(None) };
+    let Some(content) = durable::read(&found.status(), SIZE_MAX)? else {
+        return Ok(None);
+    };
     let unreadable = |error| Error::file("understand", &found.status(), std::io::Error::other(error));
     let mut status: Status = serde_json::from_slice(&content).map_err(unreadable)?;
     status.supervisor.running = supervisor(root)?.is_some_and(|supervisor| supervisor.running);
@@ -104,7 +119,11 @@ pub fn manifest_path(root: &Path) -> Result<PathBuf, Error> {
         return Ok(supervisor.manifest);
     }
     let path = Root::at(root)?.manifest();
-    if path.is_file() { Ok(path) } else { Err(Error::ManifestMissing { path }) }
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Error::ManifestMissing { path })
+    }
 }
 
 /// Stops the cluster in `root`: through its supervisor, or, where none runs, member by member.
@@ -121,12 +140,21 @@ pub async fn down(root: &Path) -> Result<Down, Error> {
 
 async fn stop_supervisor(supervisor: &Supervisor) -> Result<Down, Error> {
     let pid = supervisor.pid();
-    let failed = |source: std::io::Error| Error::Process { doing: "stop", pid, source };
-    let Some(handle) = Handle::open(&supervisor.identity).map_err(failed)? else { return Ok(Down::Stopped { pid }) };
+    let failed = |source: std::io::Error| Error::Process {
+        doing: "stop",
+        pid,
+        source,
+    };
+    let Some(handle) = Handle::open(&supervisor.identity).map_err(failed)? else {
+        return Ok(Down::Stopped { pid });
+    };
     handle.signal(Signal::TERM).map_err(failed)?;
     match tokio::time::timeout(DOWN_LIMIT, handle.ended()).await {
         Ok(ended) => ended.map(|()| Down::Stopped { pid }).map_err(failed),
-        Err(_) => Err(Error::StillRunning { what: format!("the supervisor (pid {pid})"), limit: DOWN_LIMIT }),
+        Err(_) => Err(Error::StillRunning {
+            what: format!("the supervisor (pid {pid})"),
+            limit: DOWN_LIMIT,
+        }),
     }
 }
 
@@ -139,11 +167,20 @@ async fn stop_leftovers(root: &Root) -> Result<Down, Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Down::NothingRan),
         Err(source) => return Err(Error::file("read", &root.run(), source)),
     };
-    let records = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    let records = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"));
     for (number, path) in (0..).zip(records) {
-        let Some(record) = Record::read(&path)? else { continue };
+        let Some(record) = Record::read(&path)? else {
+            continue;
+        };
         let pid = record.identity.pid;
-        let lives = record.lives().map_err(|source| Error::Process { doing: "look at", pid, source })?;
+        let lives = record.lives().map_err(|source| Error::Process {
+            doing: "look at",
+            pid,
+            source,
+        })?;
         if lives && record.data_dir.starts_with(root.path()) {
             // The place does not matter here, only that each has its own.
             runner.adopt(quorate_core::model::Ordinal(number), record, PathBuf::new())?;
@@ -151,7 +188,11 @@ async fn stop_leftovers(root: &Root) -> Result<Down, Error> {
     }
     let members = runner.running();
     runner.stop_all(None).await?;
-    Ok(if members == 0 { Down::NothingRan } else { Down::Leftovers { members } })
+    Ok(if members == 0 {
+        Down::NothingRan
+    } else {
+        Down::Leftovers { members }
+    })
 }
 
 /// Takes the supervisor's lock, or says who has it.
@@ -170,12 +211,21 @@ pub(crate) async fn lock(root: &Root) -> Result<File, Error> {
         Some(supervisor) => format!(" (pid {}, since {})", supervisor.pid(), supervisor.since),
         None => String::new(),
     };
-    Err(Error::Held { root: root.path().to_owned(), holder })
+    Err(Error::Held {
+        root: root.path().to_owned(),
+        holder,
+    })
 }
 
 fn open_lock(root: &Root) -> Result<File, Error> {
     let path = root.lock();
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path);
     opened.map_err(|source| Error::file("open", &path, source))
 }
 
@@ -202,7 +252,10 @@ mod tests {
         assert_eq!(down(&dir.path().join("nowhere")).await.unwrap(), Down::NothingRan);
         assert_eq!(supervisor(dir.path()).unwrap(), None);
         assert_eq!(read_status(dir.path()).unwrap(), None);
-        assert!(matches!(manifest_path(dir.path()), Err(Error::ManifestMissing { .. })));
+        assert!(matches!(
+            manifest_path(dir.path()),
+            Err(Error::ManifestMissing { .. })
+        ));
     }
 
     #[tokio::test]
@@ -211,12 +264,20 @@ mod tests {
         let root = Root::at(dir.path()).unwrap();
         root.prepare().unwrap();
         let held = lock(&root).await.unwrap();
-        Supervisor::own(Path::new("/m.yaml"), "2026-01-01T00:00:00Z".to_owned()).unwrap().write(&root).unwrap();
+        Supervisor::own(Path::new("/m.yaml"), "2026-01-01T00:00:00Z".to_owned())
+            .unwrap()
+            .write(&root)
+            .unwrap();
         assert!(supervisor(dir.path()).unwrap().unwrap().running);
         assert_eq!(manifest_path(dir.path()).unwrap(), Path::new("/m.yaml"));
         let error = lock(&root).await.unwrap_err();
         assert_eq!(error.exit_code(), 3);
-        for part in [&std::process::id().to_string(), "since 2026", "quorate status --root", "quorate down --root"] {
+        for part in [
+            &std::process::id().to_string(),
+            "since 2026",
+            "quorate status --root",
+            "quorate down --root",
+        ] {
             assert!(error.to_string().contains(part), "{error}");
         }
         drop(held);

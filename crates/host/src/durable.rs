@@ -32,7 +32,12 @@ fn replace(path: &Path, content: &[u8], sync: Sync) -> io::Result<()> {
     name.push(format!(".tmp-{}", std::process::id()));
     let temporary = directory.join(name);
     let written = (|| {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
         file.write_all(content)?;
         if sync == Sync::Yes {
             file.sync_all()?;
@@ -44,7 +49,11 @@ fn replace(path: &Path, content: &[u8], sync: Sync) -> io::Result<()> {
         let _ = std::fs::remove_file(&temporary);
     }
     written?;
-    if sync == Sync::Yes { sync_directory(directory) } else { Ok(()) }
+    if sync == Sync::Yes {
+        sync_directory(directory)
+    } else {
+        Ok(())
+    }
 }
 
 /// Makes renames and deletions in `directory` survive a power cut.
@@ -61,9 +70,15 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         Err(source) => return Err(Error::file("open", path, source)),
     };
     let mut content = Vec::new();
-    file.take(limit + 1).read_to_end(&mut content).map_err(|source| Error::file("read", path, source))?;
+    file.take(limit + 1)
+        .read_to_end(&mut content)
+        .map_err(|source| Error::file("read", path, source))?;
     if content.len() as u64 > limit {
-        return Err(Error::file("read", path, io::Error::other(format!("it is larger than {limit} bytes"))));
+        return Err(Error::file(
+            "read",
+            path,
+            io::Error::other(format!("it is larger than {limit} bytes")),
+        ));
     }
     Ok(Some(content))
 }
@@ -82,7 +97,16 @@ mod tests {
         write_fast(&path, b"two").unwrap();
         assert_eq!(read(&path, 3).unwrap().unwrap(), b"two");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(read(&path, 2).unwrap_err().chain().contains("larger than 2 bytes"));
-        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "no temporary file is left");
+        assert!(
+            read(&path, 2)
+                .unwrap_err()
+                .chain()
+                .contains("larger than 2 bytes")
+        );
+        assert_eq!(
+            dir.path().read_dir().unwrap().count(),
+            1,
+            "no temporary file is left"
+        );
     }
 }

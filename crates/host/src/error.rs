@@ -125,7 +125,9 @@ pub enum Error {
         why: String,
     },
     /// No ports for the first members.
-    #[error("no free ports for {members} members were found; set spec.host.clientPort and spec.host.peerPort")]
+    #[error(
+        "no free ports for {members} members were found; set spec.host.clientPort and spec.host.peerPort"
+    )]
     NoPorts {
         /// How many members need them.
         members: u32,
@@ -213,7 +215,11 @@ impl Error {
     }
 
     pub(crate) fn file(doing: &'static str, path: &std::path::Path, source: impl Into<io::Error>) -> Self {
-        Error::File { doing, path: path.to_owned(), source: source.into() }
+        Error::File {
+            doing,
+            path: path.to_owned(),
+            source: source.into(),
+        }
     }
 
     /// The message and its causes on one line.

@@ -20,17 +20,27 @@ impl Ground {
     /// Does `step`.
     pub(crate) async fn execute(&mut self, step: &Step, observed: &Observed, config: &str) -> StepResult {
         match step {
-            Step::Start { ordinal, generation, how, version } => {
-                let start = Start { ordinal: *ordinal, generation: *generation, how, version: *version, config };
+            Step::Start {
+                ordinal,
+                generation,
+                how,
+                version,
+            } => {
+                let start = Start {
+                    ordinal: *ordinal,
+                    generation: *generation,
+                    how,
+                    version: *version,
+                    config,
+                };
                 done(self.start(start).await)
             }
-            Step::Stop { ordinal } => {
-                self.runner.stop(*ordinal);
-                StepResult::Done
-            }
+            Step::Stop { ordinal } => self.stop(*ordinal).await,
             Step::AddLearner { peer_url, basis, .. } => {
                 let via = via(observed, None);
-                self.clients.change(&via, Change::AddLearner(peer_url), *basis).await
+                self.clients
+                    .change(&via, Change::AddLearner(peer_url), *basis)
+                    .await
             }
             Step::Promote { member, basis, .. } => {
                 let via = via(observed, None);
@@ -51,21 +61,32 @@ impl Ground {
     }
 
     async fn start(&mut self, start: Start<'_>) -> Result<(), Error> {
-        let Start { ordinal, generation, how, version, config } = start;
+        let Start {
+            ordinal,
+            generation,
+            how,
+            version,
+            config,
+        } = start;
         let member = self.name(ordinal);
-        let refused = |why: String| Error::LaunchRefused { member: member.to_string(), why };
+        let refused = |why: String| Error::LaunchRefused {
+            member: member.to_string(),
+            why,
+        };
         let Some(ports) = self.journal.ports.get(&ordinal).copied() else {
             return Err(refused("it has no ports yet".to_owned()));
         };
         let etcd = self.etcd(version).await?;
         let data_dir = self.root.volume(&member, generation);
         let first_start = match how {
-            StartHow::Resume => None,
+            StartHow::Resume | StartHow::Settle => None,
             StartHow::New { .. } | StartHow::Join { .. } => {
                 let path = self.root.first_start(&member, generation);
                 let present = evidence::arm(&path)?;
                 if !present.allows() {
-                    return Err(refused(format!("a first start without proof that none ran before ({present:?})")));
+                    return Err(refused(format!(
+                        "a first start without proof that none ran before ({present:?})"
+                    )));
                 }
                 Some(path)
             }
@@ -98,30 +119,65 @@ impl Ground {
         self.runner.start(ordinal, &launch).map(drop)
     }
 
+    async fn stop(&mut self, ordinal: Ordinal) -> StepResult {
+        let runs = self
+            .runner
+            .member(ordinal)
+            .map(|member| member.record.version.minor);
+        let leaves_34 = runs == Some(4) && self.cluster.version.minor > 4;
+        let settled = if leaves_34 {
+            self.clients.settle(ordinal).await
+        } else {
+            Ok(())
+        };
+        self.runner.stop(ordinal);
+        match settled {
+            Ok(()) => StepResult::Done,
+            // A member that cannot be written to has been: it is full, or asks for a password.
+            Err(why) => StepResult::Unclear(format!("stopped, but not written to before its upgrade: {why}")),
+        }
+    }
+
     async fn set_aside(&mut self, ordinal: Ordinal, generation: Generation) -> Result<(), Error> {
         let member = self.name(ordinal);
         let busy = match self.runner.process(ordinal) {
             Process::Stopped { .. } => false,
-            Process::Running { generation: running, .. } => running == generation,
+            Process::Running {
+                generation: running, ..
+            } => running == generation,
             Process::Stopping => true,
         };
         let volume = self.root.volume(&member, generation);
         if busy {
             let why = format!("its process still has {}", volume.display());
-            return Err(Error::LaunchRefused { member: member.to_string(), why });
+            return Err(Error::LaunchRefused {
+                member: member.to_string(),
+                why,
+            });
         }
-        if !volume.try_exists().map_err(|source| Error::file("look at", &volume, source))? {
+        if !volume
+            .try_exists()
+            .map_err(|source| Error::file("look at", &volume, source))?
+        {
             return Ok(());
         }
-        let target = self.root.asides().join(aside_name(&member, generation, supervise::now().0));
-        let failed = |source: quorate_datadir::Error| Error::file("set aside", &volume, std::io::Error::other(source));
+        let target = self
+            .root
+            .asides()
+            .join(aside_name(&member, generation, supervise::now().0));
+        let failed =
+            |source: quorate_datadir::Error| Error::file("set aside", &volume, std::io::Error::other(source));
         quorate_datadir::move_aside(&volume, &target).map_err(failed)
     }
 
     async fn drop_aside(&mut self, ordinal: Ordinal) -> Result<(), Error> {
         let asides = self.root.asides();
-        let all = self.asides(&self.name(ordinal)).map_err(|source| Error::file("list", &asides, source))?;
-        let Some(oldest) = all.into_iter().next() else { return Ok(()) };
+        let all = self
+            .asides(&self.name(ordinal))
+            .map_err(|source| Error::file("list", &asides, source))?;
+        let Some(oldest) = all.into_iter().next() else {
+            return Ok(());
+        };
         let path = oldest.clone();
         // Gigabytes take a while to go, and the members must be looked at meanwhile.
         let deleted = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&path)).await;
@@ -148,10 +204,15 @@ fn done(result: Result<(), Error>) -> StepResult {
 
 /// Healthy voters to ask, the leader first, never `except`.
 fn via(observed: &Observed, except: Option<MemberId>) -> Vec<Ordinal> {
-    let Some(quorum) = &observed.quorum else { return Vec::new() };
+    let Some(quorum) = &observed.quorum else {
+        return Vec::new();
+    };
     let votes = |id: MemberId| quorum.members.iter().any(|m| m.id == id && !m.learner);
     let healthy = observed.slots.iter().filter_map(|(ordinal, slot)| {
-        let status = slot.status.as_ref().filter(|status| status.healthy && votes(status.member))?;
+        let status = slot
+            .status
+            .as_ref()
+            .filter(|status| status.healthy && votes(status.member))?;
         (Some(status.member) != except).then_some((Some(status.member) != quorum.leader, *ordinal))
     });
     let mut all: Vec<(bool, Ordinal)> = healthy.collect();
@@ -161,6 +222,11 @@ fn via(observed: &Observed, except: Option<MemberId>) -> Vec<Ordinal> {
 
 /// The slot in which `member` answered.
 fn slot_of(observed: &Observed, member: MemberId) -> Option<Ordinal> {
-    let answers = |slot: &&quorate_core::model::SlotView| slot.status.as_ref().is_some_and(|s| s.member == member);
-    observed.slots.iter().find(|(_, slot)| answers(slot)).map(|(ordinal, _)| *ordinal)
+    let answers =
+        |slot: &&quorate_core::model::SlotView| slot.status.as_ref().is_some_and(|s| s.member == member);
+    observed
+        .slots
+        .iter()
+        .find(|(_, slot)| answers(slot))
+        .map(|(ordinal, _)| *ordinal)
 }

@@ -54,7 +54,9 @@ impl Places {
     pub fn of(root: Option<&Path>, explicit: Option<&Path>, cache: Option<&Path>) -> Places {
         Places {
             explicit: explicit.map(Path::to_owned),
-            beside: std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)),
+            beside: std::env::current_exe()
+                .ok()
+                .and_then(|exe| exe.parent().map(Path::to_owned)),
             root_bin: root.map(|root| root.join("bin")),
             cache: cache.map(Path::to_owned).or_else(default_cache),
             path: std::env::var_os("PATH"),
@@ -81,18 +83,26 @@ impl Places {
             }
         }
         for dir in self.cache.iter().map(|cache| cache.join("etcd")) {
-            let versions = names_in(&dir).into_iter().filter(|name| name.parse::<Version>().is_ok());
+            let versions = names_in(&dir)
+                .into_iter()
+                .filter(|name| name.parse::<Version>().is_ok());
             versions.for_each(|name| add(dir.join(name).join("etcd")));
         }
         let path = self.path.clone().unwrap_or_default();
-        std::env::split_paths(&path).filter(|dir| dir.is_absolute()).for_each(|dir| add(dir.join("etcd")));
+        std::env::split_paths(&path)
+            .filter(|dir| dir.is_absolute())
+            .for_each(|dir| add(dir.join("etcd")));
         found
     }
 }
 
 /// `${QUORATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quorate}`.
 pub fn default_cache() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
     variable("QUORATE_CACHE").or_else(|| {
         let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
         cache.map(|cache| cache.join("quorate"))
@@ -124,7 +134,10 @@ impl fmt::Display for Searched {
         if let Some(dir) = &self.root_bin {
             write!(f, ", put it at {}", dir.join(format!("etcd-{version}")).display())?;
         }
-        write!(f, ", or, in a checkout of quorate, run `scripts/tools get {version}`")
+        write!(
+            f,
+            ", or, in a checkout of quorate, run `scripts/tools get {version}`"
+        )
     }
 }
 
@@ -150,7 +163,10 @@ struct Stamp {
 
 impl Finder {
     pub(crate) fn new(places: Places) -> Finder {
-        Finder { places, known: HashMap::new() }
+        Finder {
+            places,
+            known: HashMap::new(),
+        }
     }
 
     pub(crate) fn find(&mut self, wanted: Option<Version>) -> Result<EtcdBinary, Error> {
@@ -160,7 +176,9 @@ impl Finder {
             let path = std::path::absolute(&path).unwrap_or(path);
             match self.version_of(&path) {
                 Err(why) => return Err(Error::BadEtcd { path, why }),
-                Ok(version) if wanted.is_none_or(|w| w == version) => return Ok(EtcdBinary { path, version }),
+                Ok(version) if wanted.is_none_or(|w| w == version) => {
+                    return Ok(EtcdBinary { path, version });
+                }
                 Ok(version) => seen.push((path, format!("etcd {version}"))),
             }
         }
@@ -171,7 +189,10 @@ impl Finder {
                     let supported = Version::MINORS.contains(&version.minor) && !version.corrupts();
                     let newer = best.as_ref().is_none_or(|best| best.version < version);
                     if wanted.is_none() && supported && newer {
-                        best = Some(EtcdBinary { path: path.clone(), version });
+                        best = Some(EtcdBinary {
+                            path: path.clone(),
+                            version,
+                        });
                     }
                     seen.push((path, format!("etcd {version}")));
                 }
@@ -180,24 +201,32 @@ impl Finder {
         }
         best.ok_or_else(|| {
             let root_bin = self.places.root_bin.clone();
-            Error::NoEtcd(Box::new(Searched { wanted, places: seen, root_bin }))
+            Error::NoEtcd(Box::new(Searched {
+                wanted,
+                places: seen,
+                root_bin,
+            }))
         })
     }
 
     /// A binary of this version that was found before and has not changed since; runs nothing.
     pub(crate) fn recall(&self, version: Version) -> Option<EtcdBinary> {
         let same = |path: &Path, known: &Stamp| stamp(path).is_ok_and(|stamp| stamp == *known);
-        let mut known = self.known.iter().filter(|(_, (_, answer))| *answer == Ok(version));
+        let mut known = self
+            .known
+            .iter()
+            .filter(|(_, (_, answer))| *answer == Ok(version));
         let (path, _) = known.find(|(path, (stamp, _))| same(path, stamp))?;
-        Some(EtcdBinary { path: path.clone(), version })
+        Some(EtcdBinary {
+            path: path.clone(),
+            version,
+        })
     }
 
     fn version_of(&mut self, path: &Path) -> Result<Version, String> {
         let stamp = stamp(path)?;
-        if let Some((known, answer)) = self.known.get(path) {
-            if *known == stamp {
-                return answer.clone();
-            }
+        if let Some((_, answer)) = self.known.get(path).filter(|(known, _)| *known == stamp) {
+            return answer.clone();
         }
         let answer = ask_version(path);
         self.known.insert(path.to_owned(), (stamp, answer.clone()));
@@ -218,12 +247,18 @@ fn stamp(path: &Path) -> Result<Stamp, String> {
         return Err("not executable".to_owned());
     }
     let changed = (metadata.ctime(), metadata.ctime_nsec());
-    Ok(Stamp { inode: metadata.ino(), size: metadata.size(), changed })
+    Ok(Stamp {
+        inode: metadata.ino(),
+        size: metadata.size(),
+        changed,
+    })
 }
 
 fn names_in(dir: &Path) -> Vec<String> {
     let entries = dir.read_dir().into_iter().flatten().take(ENTRIES_MAX);
-    let mut names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .collect();
     names.sort();
     names
 }
@@ -244,10 +279,16 @@ fn ask_version(path: &Path) -> Result<Version, String> {
     }
     let _ = child.wait();
     if ended == Some(false) {
-        return Err(format!("did not say its version within {} s", VERSION_LIMIT.as_secs()));
+        return Err(format!(
+            "did not say its version within {} s",
+            VERSION_LIMIT.as_secs()
+        ));
     }
     let mut text = String::new();
-    let output = child.stdout.take().map(|out| out.take(OUTPUT_LIMIT).read_to_string(&mut text));
+    let output = child
+        .stdout
+        .take()
+        .map(|out| out.take(OUTPUT_LIMIT).read_to_string(&mut text));
     if !matches!(output, Some(Ok(_))) {
         return Err("not etcd".to_owned());
     }
@@ -257,13 +298,20 @@ fn ask_version(path: &Path) -> Result<Version, String> {
 /// `Some(true)`: it ended; `Some(false)`: not in time; `None`: it cannot be watched.
 fn wait(child: &std::process::Child) -> Option<bool> {
     let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
-    let limit = Timespec { tv_sec: VERSION_LIMIT.as_secs() as i64, tv_nsec: 0 };
+    let limit = Timespec {
+        tv_sec: VERSION_LIMIT.as_secs() as i64,
+        tv_nsec: 0,
+    };
     let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
-    rustix::event::poll(&mut polled, Some(&limit)).ok().map(|ready| ready > 0)
+    rustix::event::poll(&mut polled, Some(&limit))
+        .ok()
+        .map(|ready| ready > 0)
 }
 
 fn parse_version(output: &str) -> Option<Version> {
-    let line = output.lines().find_map(|line| line.strip_prefix("etcd Version:"))?;
+    let line = output
+        .lines()
+        .find_map(|line| line.strip_prefix("etcd Version:"))?;
     line.trim().parse().ok()
 }
 
@@ -278,7 +326,10 @@ mod tests {
     }
 
     fn etcd(path: &Path, version: &str) {
-        script(path, &format!("echo 'etcd Version: {version}'; echo 'Git SHA: abc'"));
+        script(
+            path,
+            &format!("echo 'etcd Version: {version}'; echo 'Git SHA: abc'"),
+        );
     }
 
     #[test]
@@ -289,12 +340,25 @@ mod tests {
         etcd(&root_bin.join("etcd"), "3.5.16");
         etcd(&root_bin.join("etcd-3.6.1"), "3.6.2");
         etcd(&cache.join("etcd/3.7.0/etcd"), "3.7.0");
-        let places = Places { root_bin: Some(root_bin.clone()), cache: Some(cache), ..Places::default() };
+        let places = Places {
+            root_bin: Some(root_bin.clone()),
+            cache: Some(cache),
+            ..Places::default()
+        };
         let v = |text: &str| text.parse::<Version>().unwrap();
-        assert_eq!(find_etcd(Some(v("3.6.2")), &places).unwrap().path, root_bin.join("etcd-3.6.1"));
+        assert_eq!(
+            find_etcd(Some(v("3.6.2")), &places).unwrap().path,
+            root_bin.join("etcd-3.6.1")
+        );
         assert_eq!(find_etcd(None, &places).unwrap().version, v("3.7.0"));
         let error = find_etcd(Some(v("3.6.1")), &places).unwrap_err().to_string();
-        for part in ["etcd 3.6.1 was not found", "etcd 3.6.2", "etcd 3.5.16", "--etcd PATH", "scripts/tools get 3.6.1"] {
+        for part in [
+            "etcd 3.6.1 was not found",
+            "etcd 3.6.2",
+            "etcd 3.5.16",
+            "--etcd PATH",
+            "scripts/tools get 3.6.1",
+        ] {
             assert!(error.contains(part), "{part:?} is not in {error}");
         }
     }
@@ -311,7 +375,10 @@ mod tests {
             ("plain", "not executable"),
             ("none", "not there"),
         ] {
-            let places = Places { explicit: Some(dir.path().join(name)), ..Places::default() };
+            let places = Places {
+                explicit: Some(dir.path().join(name)),
+                ..Places::default()
+            };
             let error = find_etcd(None, &places).unwrap_err();
             assert!(error.to_string().contains(expected), "{name}: {error}");
             assert_eq!(error.exit_code(), 2);
@@ -322,7 +389,10 @@ mod tests {
     fn a_replaced_binary_is_asked_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("etcd");
-        let mut finder = Finder::new(Places { explicit: Some(path.clone()), ..Places::default() });
+        let mut finder = Finder::new(Places {
+            explicit: Some(path.clone()),
+            ..Places::default()
+        });
         etcd(&path, "3.5.16");
         assert_eq!(finder.find(None).unwrap().version, Version::new(3, 5, 16));
         std::fs::remove_file(&path).unwrap();

@@ -13,6 +13,7 @@ use crate::ask::Clients;
 use crate::find::{EtcdBinary, Finder, Places};
 use crate::journal::Journal;
 use crate::ports::{self, Asked};
+use crate::replay::Replays;
 use crate::run::{Record, Runner};
 use crate::{Error, Root, build};
 
@@ -24,13 +25,28 @@ pub(crate) struct Ground {
     pub(crate) cluster: Cluster,
     pub(crate) runner: Runner,
     pub(crate) clients: Clients,
+    pub(crate) replays: Replays,
     finder: Option<Finder>,
 }
 
 impl Ground {
-    pub(crate) fn new(root: Root, journal: Journal, cluster: Cluster, launcher: PathBuf, places: Places) -> Ground {
+    pub(crate) fn new(
+        root: Root,
+        journal: Journal,
+        cluster: Cluster,
+        launcher: PathBuf,
+        places: Places,
+    ) -> Ground {
         let finder = Some(Finder::new(places));
-        Ground { root, journal, cluster, runner: Runner::new(launcher), clients: Clients::default(), finder }
+        Ground {
+            root,
+            journal,
+            cluster,
+            runner: Runner::new(launcher),
+            clients: Clients::default(),
+            replays: Replays::default(),
+            finder,
+        }
     }
 
     /// The name of the member at `ordinal`.
@@ -46,12 +62,18 @@ impl Ground {
 
     /// Where clients reach the member at `ordinal`, once it has ports.
     pub(crate) fn client_url(&self, ordinal: Ordinal) -> Option<String> {
-        self.journal.ports.get(&ordinal).map(|ports| build::client_url(*ports, self.journal.tls))
+        self.journal
+            .ports
+            .get(&ordinal)
+            .map(|ports| build::client_url(*ports, self.journal.tls))
     }
 
     /// Where members reach the member at `ordinal`, once it has ports.
     pub(crate) fn peer_url(&self, ordinal: Ordinal) -> Option<PeerUrl> {
-        self.journal.ports.get(&ordinal).map(|ports| build::peer_url(*ports, self.journal.tls))
+        self.journal
+            .ports
+            .get(&ordinal)
+            .map(|ports| build::peer_url(*ports, self.journal.tls))
     }
 
     /// Gives ports to members that have none. Until the cluster has begun they are chosen anew each time: nobody
@@ -60,7 +82,10 @@ impl Ground {
         if self.journal.memory.bootstrap.is_none() && self.runner.running() == 0 {
             self.journal.ports.clear();
         }
-        let asked = Asked { client: self.cluster.host.client_port, peer: self.cluster.host.peer_port };
+        let asked = Asked {
+            client: self.cluster.host.client_port,
+            peer: self.cluster.host.peer_port,
+        };
         self.journal.ports = ports::assign(&self.journal.ports, &self.ordinals(), asked)?;
         Ok(())
     }
@@ -73,9 +98,15 @@ impl Ground {
                 continue;
             }
             let name = self.name(ordinal);
-            let Some(record) = Record::read(&self.root.record(&name))? else { continue };
+            let Some(record) = Record::read(&self.root.record(&name))? else {
+                continue;
+            };
             let pid = record.identity.pid;
-            let lives = record.lives().map_err(|source| Error::Process { doing: "look at", pid, source })?;
+            let lives = record.lives().map_err(|source| Error::Process {
+                doing: "look at",
+                pid,
+                source,
+            })?;
             // A record of another root, copied here, is of a process that is none of ours.
             let ours = record.data_dir == self.root.volume(&name, record.generation);
             if lives && ours && self.runner.adopt(ordinal, record, self.root.log(&name))? {
@@ -90,7 +121,10 @@ impl Ground {
         if let Some(known) = self.finder.as_ref().and_then(|finder| finder.recall(version)) {
             return Ok(known);
         }
-        let mut finder = self.finder.take().unwrap_or_else(|| Finder::new(Places::default()));
+        let mut finder = self
+            .finder
+            .take()
+            .unwrap_or_else(|| Finder::new(Places::default()));
         let searched = tokio::task::spawn_blocking(move || {
             let found = finder.find(Some(version));
             (finder, found)
@@ -100,7 +134,11 @@ impl Ground {
                 self.finder = Some(finder);
                 found
             }
-            Err(error) => Err(Error::file("look for", &self.root.bin(), std::io::Error::other(error))),
+            Err(error) => Err(Error::file(
+                "look for",
+                &self.root.bin(),
+                std::io::Error::other(error),
+            )),
         }
     }
 }

@@ -36,11 +36,21 @@ impl Holder {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&line).replace('\0', " ");
         let command = match words.trim() {
-            "" => std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+            "" => std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             words => words.to_owned(),
         };
-        let command = if command.is_empty() { "a process".to_owned() } else { command };
-        Holder { pid, command: command.chars().take(COMMAND_MAX).collect() }
+        let command = if command.is_empty() {
+            "a process".to_owned()
+        } else {
+            command
+        };
+        Holder {
+            pid,
+            command: command.chars().take(COMMAND_MAX).collect(),
+        }
     }
 }
 
@@ -51,17 +61,35 @@ pub(crate) fn port_is_free(port: u16) -> Result<(), std::io::Error> {
 
 /// The process that listens on `port`.
 pub(crate) fn of_port(port: u16) -> Option<Holder> {
-    let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"].iter().flat_map(|t| listeners(t, port)).collect();
+    let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .flat_map(|t| listeners(t, port))
+        .collect();
     if inodes.is_empty() {
         return None;
     }
     let mut files_left = FILES_MAX;
-    for entry in Path::new("/proc").read_dir().ok()?.take(PROCESSES_MAX * 2).flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(files) = entry.path().join("fd").read_dir() else { continue };
+    for entry in Path::new("/proc")
+        .read_dir()
+        .ok()?
+        .take(PROCESSES_MAX * 2)
+        .flatten()
+    {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let Ok(files) = entry.path().join("fd").read_dir() else {
+            continue;
+        };
         for file in files.flatten() {
             files_left = files_left.checked_sub(1)?;
-            let Ok(target) = std::fs::read_link(file.path()) else { continue };
+            let Ok(target) = std::fs::read_link(file.path()) else {
+                continue;
+            };
             if inodes.iter().any(|inode| target.as_os_str() == inode.as_str()) {
                 return Some(Holder::of_pid(pid));
             }
@@ -72,9 +100,14 @@ pub(crate) fn of_port(port: u16) -> Option<Holder> {
 
 /// The sockets that listen on `port`, as their names under /proc/PID/fd.
 fn listeners(table: &str, port: u16) -> Vec<String> {
-    let Ok(file) = std::fs::File::open(table) else { return Vec::new() };
+    let Ok(file) = std::fs::File::open(table) else {
+        return Vec::new();
+    };
     let lines = BufReader::new(file).lines().skip(1).take(LINES_MAX);
-    lines.map_while(Result::ok).filter_map(|line| listener(&line, port)).collect()
+    lines
+        .map_while(Result::ok)
+        .filter_map(|line| listener(&line, port))
+        .collect()
 }
 
 fn listener(line: &str, port: u16) -> Option<String> {
@@ -93,7 +126,11 @@ pub(crate) fn of_lock(path: &Path) -> Option<Holder> {
     let mut pids = lines.filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let of_file = fields.get(5)?.rsplit_once(':')?.1 == inode;
-        if of_file { fields.get(4)?.parse::<u32>().ok() } else { None }
+        if of_file {
+            fields.get(4)?.parse::<u32>().ok()
+        } else {
+            None
+        }
     });
     pids.next().map(Holder::of_pid)
 }
@@ -126,7 +163,11 @@ mod tests {
     fn a_lock_is_found_by_its_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(of_lock(file.path()), None);
-        rustix::fs::flock(file.as_file(), rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        rustix::fs::flock(
+            file.as_file(),
+            rustix::fs::FlockOperation::NonBlockingLockExclusive,
+        )
+        .unwrap();
         assert_eq!(of_lock(file.path()).unwrap().pid, std::process::id());
     }
 }

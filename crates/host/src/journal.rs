@@ -40,12 +40,21 @@ impl Journal {
     /// The journal of a cluster that does not exist yet.
     pub(crate) fn new(cluster: &str, tls: bool) -> Journal {
         let (cluster, ports, memory) = (cluster.to_owned(), BTreeMap::new(), Memory::default());
-        Journal { version: VERSION, cluster, tls, ports, memory }
+        Journal {
+            version: VERSION,
+            cluster,
+            tls,
+            ports,
+            memory,
+        }
     }
 
     /// The same journal with another memory.
     pub(crate) fn with(&self, memory: Memory) -> Journal {
-        Journal { memory, ..self.clone() }
+        Journal {
+            memory,
+            ..self.clone()
+        }
     }
 
     /// Reads the journal; `None` if there is none and no data either.
@@ -53,18 +62,29 @@ impl Journal {
         let path = root.journal();
         let Some(content) = durable::read(&path, SIZE_MAX)? else {
             let data = volumes_with_data(root)?;
-            return if data.is_empty() { Ok(None) } else { Err(Error::JournalMissing { journal: path, data }) };
+            return if data.is_empty() {
+                Ok(None)
+            } else {
+                Err(Error::JournalMissing { journal: path, data })
+            };
         };
-        let unusable = |why: String| Error::JournalUnusable { journal: path.clone(), why };
+        let unusable = |why: String| Error::JournalUnusable {
+            journal: path.clone(),
+            why,
+        };
         #[derive(Deserialize)]
         struct Head {
             version: u32,
         }
         let head: Head = serde_json::from_slice(&content).map_err(|error| unusable(error.to_string()))?;
         if head.version != VERSION {
-            return Err(unusable(format!("it is of form {}, and this quorate knows form {VERSION}", head.version)));
+            return Err(unusable(format!(
+                "it is of form {}, and this quorate knows form {VERSION}",
+                head.version
+            )));
         }
-        let journal: Journal = serde_json::from_slice(&content).map_err(|error| unusable(error.to_string()))?;
+        let journal: Journal =
+            serde_json::from_slice(&content).map_err(|error| unusable(error.to_string()))?;
         journal.is_not_behind(root).map_err(unusable)?;
         Ok(Some(journal))
     }
@@ -76,7 +96,10 @@ impl Journal {
             let newest = root.generations(&member).ok().and_then(|all| all.last().copied());
             if let Some(newest) = newest.filter(|newest| *newest > slot.generation) {
                 let volume = root.volume(&member, newest);
-                return Err(format!("it is older than the data: it does not know {}", volume.display()));
+                return Err(format!(
+                    "it is older than the data: it does not know {}",
+                    volume.display()
+                ));
             }
         }
         Ok(())
@@ -102,9 +125,16 @@ fn volumes_with_data(root: &Root) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|source| Error::file("read", &members, source))?;
-        let volumes = entry.path().read_dir().map_err(|source| Error::file("read", &entry.path(), source))?;
+        let volumes = entry
+            .path()
+            .read_dir()
+            .map_err(|source| Error::file("read", &entry.path(), source))?;
         let volumes = volumes.flatten().map(|volume| volume.path());
-        found.extend(volumes.filter(|volume| evidence::has_wal(volume)).take(SHOWN_MAX - found.len()));
+        found.extend(
+            volumes
+                .filter(|volume| evidence::has_wal(volume))
+                .take(SHOWN_MAX - found.len()),
+        );
         if found.len() == SHOWN_MAX {
             break;
         }
@@ -154,10 +184,17 @@ mod tests {
     #[test]
     fn a_journal_that_cannot_be_trusted_is_refused() {
         let (_dir, root) = root();
-        for (text, expected) in [("{", "cannot be used"), ("", "cannot be used"), (r#"{"version":2}"#, "form 2")] {
+        for (text, expected) in [
+            ("{", "cannot be used"),
+            ("", "cannot be used"),
+            (r#"{"version":2}"#, "form 2"),
+        ] {
             std::fs::write(root.journal(), text).unwrap();
             let error = Journal::load(&root).unwrap_err();
-            assert!(error.exit_code() == 3 && error.to_string().contains(expected), "{error}");
+            assert!(
+                error.exit_code() == 3 && error.to_string().contains(expected),
+                "{error}"
+            );
         }
         volume(&root, 1);
         let mut journal = Journal::new("c", true);

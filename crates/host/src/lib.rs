@@ -28,6 +28,7 @@ mod log;
 mod manifest;
 mod observe;
 mod ports;
+mod replay;
 mod root;
 pub mod run;
 mod status;

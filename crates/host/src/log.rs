@@ -36,7 +36,12 @@ fn bound_to(path: &Path, size_max: u64) -> io::Result<bool> {
     let old = older(path);
     let mut temporary = old.clone().into_os_string();
     temporary.push(".tmp");
-    let mut copy = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut copy = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
     io::copy(&mut log.take(size_max), &mut copy)?;
     std::fs::rename(&temporary, &old)?;
     OpenOptions::new().write(true).open(path)?.set_len(0)?;
@@ -92,7 +97,11 @@ mod tests {
         let kept = std::fs::read_to_string(older(&path)).unwrap();
         assert_eq!((kept.len(), kept.ends_with("line 0029\n")), (100, true));
         writeln!(writer, "after").unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "after\n", "no hole is left where the old end was");
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "after\n",
+            "no hole is left where the old end was"
+        );
         assert!(!bound_to(&path, 100).unwrap());
     }
 
@@ -101,7 +110,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c-0.log");
         assert_eq!(last_line(&path), None);
-        std::fs::write(&path, "x\n{\"level\":\"fatal\",\"msg\":\"cannot listen\",\"error\":\"in use\"}\n\n").unwrap();
+        std::fs::write(
+            &path,
+            "x\n{\"level\":\"fatal\",\"msg\":\"cannot listen\",\"error\":\"in use\"}\n\n",
+        )
+        .unwrap();
         assert_eq!(last_line(&path).unwrap(), "cannot listen: in use");
         std::fs::write(&path, "plain words\n").unwrap();
         assert_eq!(last_line(&path).unwrap(), "plain words");

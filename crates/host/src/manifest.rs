@@ -43,7 +43,13 @@ impl Manifest {
         let path = std::path::absolute(path).map_err(|source| Error::file("find", path, source))?;
         let stamp = stamp(&path);
         let (cluster, warnings) = read(&path)?;
-        Ok(Manifest { path, stamp, cluster, warnings, fault: None })
+        Ok(Manifest {
+            path,
+            stamp,
+            cluster,
+            warnings,
+            fault: None,
+        })
     }
 
     /// Where it is, absolute.
@@ -81,17 +87,27 @@ impl Manifest {
 fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = path.metadata().ok()?;
     let modified = (metadata.mtime(), metadata.mtime_nsec());
-    Some(Stamp { inode: metadata.ino(), size: metadata.size(), modified })
+    Some(Stamp {
+        inode: metadata.ino(),
+        size: metadata.size(),
+        modified,
+    })
 }
 
 fn read(path: &Path) -> Result<(Cluster, Vec<String>), Error> {
-    let content = durable::read(path, SIZE_MAX)?.ok_or_else(|| Error::ManifestMissing { path: path.to_owned() })?;
+    let content = durable::read(path, SIZE_MAX)?.ok_or_else(|| Error::ManifestMissing {
+        path: path.to_owned(),
+    })?;
     let origin = path.display().to_string();
-    let text = String::from_utf8(content)
-        .map_err(|_| Error::ManifestInvalid { faults: format!("{origin}: it is not UTF-8 text") })?;
-    let invalid = |invalid: quorate_api::Invalid| Error::ManifestInvalid { faults: invalid.to_string() };
+    let text = String::from_utf8(content).map_err(|_| Error::ManifestInvalid {
+        faults: format!("{origin}: it is not UTF-8 text"),
+    })?;
+    let invalid = |invalid: quorate_api::Invalid| Error::ManifestInvalid {
+        faults: invalid.to_string(),
+    };
     let manifest = quorate_api::parse(&text, &origin).map_err(invalid)?;
-    let (cluster, warnings) = quorate_api::resolve(&manifest, Ground::Host, &text, &origin).map_err(invalid)?;
+    let (cluster, warnings) =
+        quorate_api::resolve(&manifest, Ground::Host, &text, &origin).map_err(invalid)?;
     Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
 }
 
@@ -102,7 +118,11 @@ pub(crate) fn spec(cluster: &Cluster, authority: &str) -> Spec {
     Spec {
         name: cluster.name.clone(),
         replicas: cluster.replicas,
-        version: Version { major: number(version.major), minor: number(version.minor), patch: number(version.patch) },
+        version: Version {
+            major: number(version.major),
+            minor: number(version.minor),
+            patch: number(version.patch),
+        },
         config: digest(cluster, authority),
         paused: cluster.paused,
     }
@@ -129,7 +149,11 @@ fn digest(cluster: &Cluster, authority: &str) -> String {
     if let Some(reason) = &cluster.force_redeployment_reason {
         add("reason", reason);
     }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -145,7 +169,10 @@ mod tests {
     fn an_edit_is_noticed_and_a_broken_one_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cluster.yaml");
-        assert!(matches!(Manifest::open(&path).unwrap_err(), Error::ManifestMissing { .. }));
+        assert!(matches!(
+            Manifest::open(&path).unwrap_err(),
+            Error::ManifestMissing { .. }
+        ));
         std::fs::write(&path, text("")).unwrap();
         let mut manifest = Manifest::open(&path).unwrap();
         assert!(!manifest.look());
@@ -154,7 +181,11 @@ mod tests {
         assert_eq!(manifest.cluster.replicas, 5);
         std::fs::write(&path, text("").replace("replicas: 3", "replicas: none")).unwrap();
         assert!(manifest.look());
-        assert!(manifest.fault.as_ref().unwrap().contains("last good one"), "{:?}", manifest.fault);
+        assert!(
+            manifest.fault.as_ref().unwrap().contains("last good one"),
+            "{:?}",
+            manifest.fault
+        );
         assert_eq!(manifest.cluster.replicas, 5);
         std::fs::write(&path, text("").replace("name: c", "name: other")).unwrap();
         assert!(manifest.look() && manifest.fault.as_ref().unwrap().contains("keeps its name"));
@@ -168,10 +199,38 @@ mod tests {
         let (cluster, _) = quorate_api::resolve(&manifest, Ground::Host, "", "c").unwrap();
         let base = digest(&cluster, "a");
         assert_eq!(base.len(), 16);
-        assert_eq!(base, digest(&Cluster { replicas: 5, paused: true, ..cluster.clone() }, "a"));
+        assert_eq!(
+            base,
+            digest(
+                &Cluster {
+                    replicas: 5,
+                    paused: true,
+                    ..cluster.clone()
+                },
+                "a"
+            )
+        );
         assert_ne!(base, digest(&cluster, "b"));
         let reason = Some("again".to_owned());
-        assert_ne!(base, digest(&Cluster { force_redeployment_reason: reason, ..cluster.clone() }, "a"));
-        assert_ne!(base, digest(&Cluster { quota_bytes: Some(1 << 31), ..cluster }, "a"));
+        assert_ne!(
+            base,
+            digest(
+                &Cluster {
+                    force_redeployment_reason: reason,
+                    ..cluster.clone()
+                },
+                "a"
+            )
+        );
+        assert_ne!(
+            base,
+            digest(
+                &Cluster {
+                    quota_bytes: Some(1 << 31),
+                    ..cluster
+                },
+                "a"
+            )
+        );
     }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Process, SlotView, Spec,
-    Token, Version, Volume,
+    ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Process, SlotView,
+    Spec, Token, Version, Volume,
 };
 use quorate_datadir::{Attempt, DbLock, Look};
 
@@ -35,11 +35,16 @@ impl Ground {
         let missing = self.missing_versions(spec).await;
         let mut slots = BTreeMap::new();
         for ordinal in self.ordinals() {
-            let Some(view) = self.slot(spec, ordinal, &missing, &mut problems) else { continue };
+            let Some(view) = self.slot(spec, ordinal, &missing, &mut problems) else {
+                continue;
+            };
             slots.insert(ordinal, view);
         }
         let mut running = BTreeMap::new();
-        for ordinal in slots.keys().filter(|ordinal| self.runner.member(**ordinal).is_some()) {
+        for ordinal in slots
+            .keys()
+            .filter(|ordinal| self.runner.member(**ordinal).is_some())
+        {
             running.extend(self.client_url(*ordinal).map(|url| (*ordinal, url)));
         }
         self.clients.keep_only(|ordinal| running.contains_key(&ordinal));
@@ -50,7 +55,16 @@ impl Ground {
             }
         }
         let fresh_token = fresh_token(&spec.name);
-        Seen { observed: Observed { at, fresh_token, slots, quorum: answers.quorum, last }, problems }
+        Seen {
+            observed: Observed {
+                at,
+                fresh_token,
+                slots,
+                quorum: answers.quorum,
+                last,
+            },
+            problems,
+        }
     }
 
     /// Versions that would be needed and are not here, with the reason.
@@ -69,7 +83,7 @@ impl Ground {
     }
 
     fn slot(
-        &self,
+        &mut self,
         spec: &Spec,
         ordinal: Ordinal,
         missing: &BTreeMap<Version, String>,
@@ -92,7 +106,14 @@ impl Ground {
         };
         let began = remembered.mark == Mark::Started;
         let volume = match quorate_datadir::look(&volume_dir) {
-            Ok(look) => volume(look, Circumstances { alive, began, first_start }),
+            Ok(look) => volume(
+                look,
+                Circumstances {
+                    alive,
+                    began,
+                    first_start,
+                },
+            ),
             Err(error) => {
                 problems.push(format!("{name}: {}", with_causes(&error)));
                 Volume::Unknown
@@ -100,13 +121,21 @@ impl Ground {
         };
         let cannot_start = if stopped {
             let version = remembered.version.unwrap_or(spec.version);
-            held.or_else(|| in_use(&volume_dir)).or_else(|| taken(ports)).or_else(|| missing.get(&version).cloned())
+            held.or_else(|| in_use(&volume_dir))
+                .or_else(|| taken(ports))
+                .or_else(|| missing.get(&version).cloned())
         } else {
             // It runs on; but it must not be stopped for a version that is not here.
-            missing.get(&spec.version).filter(|_| self.runs_another(ordinal, spec.version)).cloned()
+            missing
+                .get(&spec.version)
+                .filter(|_| self.runs_another(ordinal, spec.version))
+                .cloned()
         };
         let leftovers = match self.root.generations(&name) {
-            Ok(all) => all.into_iter().filter(|generation| *generation < remembered.generation).collect(),
+            Ok(all) => all
+                .into_iter()
+                .filter(|generation| *generation < remembered.generation)
+                .collect(),
             Err(error) => {
                 problems.push(format!("cannot list the volumes of {name}: {error}"));
                 Vec::new()
@@ -119,11 +148,24 @@ impl Ground {
                 u32::MAX
             }
         };
-        Some(SlotView { peer_url, volume, first_start, leftovers, asides, process, status: None, cannot_start })
+        let replay_limit = self.replays.limit(&volume_dir, &volume, &remembered, spec);
+        Some(SlotView {
+            peer_url,
+            volume,
+            first_start,
+            leftovers,
+            asides,
+            process,
+            status: None,
+            cannot_start,
+            replay_limit,
+        })
     }
 
     fn runs_another(&self, ordinal: Ordinal, version: Version) -> bool {
-        self.runner.member(ordinal).is_some_and(|member| member.record.version != version)
+        self.runner
+            .member(ordinal)
+            .is_some_and(|member| member.record.version != version)
     }
 
     /// Who holds a member's lock although the runner has no process of it.
@@ -133,7 +175,9 @@ impl Ground {
             Ok(Some(_)) => None,
             Ok(None) => {
                 let who = holder::of_lock(&path).map_or("a process".to_owned(), |holder| holder.to_string());
-                Some(format!("{who} still runs as {name}; stop it, or wait for its end"))
+                Some(format!(
+                    "{who} still runs as {name}; stop it, or wait for its end"
+                ))
             }
             Err(error) => Some(error.chain()),
         }
@@ -159,7 +203,10 @@ pub(crate) fn aside_name(member: &MemberName, generation: Generation, millis: u6
 
 /// When, and of which volume, if `file` is the name of an aside of `member`.
 fn aside_of(file: &str, member: &MemberName) -> Option<(u64, u32)> {
-    let (generation, millis) = file.strip_prefix(member.as_str())?.strip_prefix("-g")?.split_once('-')?;
+    let (generation, millis) = file
+        .strip_prefix(member.as_str())?
+        .strip_prefix("-g")?
+        .split_once('-')?;
     Some((millis.parse().ok()?, generation.parse().ok()?))
 }
 
@@ -171,22 +218,40 @@ struct Circumstances {
     first_start: FirstStart,
 }
 
-fn volume(look: Look, Circumstances { alive, began, first_start }: Circumstances) -> Volume {
+fn volume(
+    look: Look,
+    Circumstances {
+        alive,
+        began,
+        first_start,
+    }: Circumstances,
+) -> Volume {
     // A first start that is under way has no log yet: nothing can be said until it has one or has ended.
     let under_way = alive && !began;
     match look {
-        Look::Data(identity) => {
-            Volume::Data { member: MemberId(identity.member_id), cluster: ClusterId(identity.cluster_id) }
-        }
+        Look::Data(identity) => Volume::Data {
+            member: MemberId(identity.member_id),
+            cluster: ClusterId(identity.cluster_id),
+        },
         Look::Empty | Look::NoWal { .. } if under_way => Volume::Unknown,
         Look::Empty => Volume::Empty,
         // What a first start leaves behind that provably got no further.
-        Look::NoWal { .. } if matches!(first_start, FirstStart::NotRun | FirstStart::RanWithoutData) => Volume::Empty,
-        Look::NoWal { what_is_there } => {
-            let files: Vec<String> = what_is_there.iter().take(4).map(|path| path.display().to_string()).collect();
-            Volume::Damaged { why: format!("there is no write-ahead log, only {}", files.join(", ")) }
+        Look::NoWal { .. } if matches!(first_start, FirstStart::NotRun | FirstStart::RanWithoutData) => {
+            Volume::Empty
         }
-        Look::Damaged { path, why } => Volume::Damaged { why: format!("{}: {why}", path.display()) },
+        Look::NoWal { what_is_there } => {
+            let files: Vec<String> = what_is_there
+                .iter()
+                .take(4)
+                .map(|path| path.display().to_string())
+                .collect();
+            Volume::Damaged {
+                why: format!("there is no write-ahead log, only {}", files.join(", ")),
+            }
+        }
+        Look::Damaged { path, why } => Volume::Damaged {
+            why: format!("{}: {why}", path.display()),
+        },
     }
 }
 
@@ -195,8 +260,13 @@ fn in_use(volume: &Path) -> Option<String> {
     match DbLock::try_hold(volume) {
         Ok(Attempt::Held(_) | Attempt::NoDb) => None,
         Ok(Attempt::Busy { holder }) => {
-            let who = holder.map_or("another process".to_owned(), |pid| Holder::of_pid(pid).to_string());
-            Some(format!("{who} has the database in {} open; stop it first", volume.display()))
+            let who = holder.map_or("another process".to_owned(), |pid| {
+                Holder::of_pid(pid).to_string()
+            });
+            Some(format!(
+                "{who} has the database in {} open; stop it first",
+                volume.display()
+            ))
         }
         Err(error) => Some(with_causes(&error)),
     }
@@ -204,19 +274,22 @@ fn in_use(volume: &Path) -> Option<String> {
 
 /// Who else listens where this member would.
 fn taken(ports: Ports) -> Option<String> {
-    [("client", ports.client), ("peer", ports.peer)].into_iter().find_map(|(kind, port)| {
-        let error = holder::port_is_free(port).err()?;
-        Some(match holder::of_port(port) {
-            Some(who) => format!("its {kind} port {port} is taken by {who}; stop that process"),
-            None => format!("its {kind} port {port} cannot be used: {error}"),
+    [("client", ports.client), ("peer", ports.peer)]
+        .into_iter()
+        .find_map(|(kind, port)| {
+            let error = holder::port_is_free(port).err()?;
+            Some(match holder::of_port(port) {
+                Some(who) => format!("its {kind} port {port} is taken by {who}; stop that process"),
+                None => format!("its {kind} port {port} cannot be used: {error}"),
+            })
         })
-    })
 }
 
 /// Sixteen random digits, and the cluster's name for people.
 fn fresh_token(cluster: &str) -> Token {
     let mut bytes = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
+    let read = std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
     if read.is_err() {
         // Not secret, only never used before on this machine: time and process do.
         let unique = supervise::now().0 ^ (u64::from(std::process::id()) << 40);
@@ -242,23 +315,60 @@ mod tests {
     #[test]
     fn asides_are_told_apart_by_whole_names() {
         let member = MemberName("c-1".to_owned());
-        assert_eq!(aside_of(&aside_name(&member, Generation(3), 77), &member), Some((77, 3)));
-        for other in ["c-10-g3-77", "c-1", "c-1-g3", "c-1-gx-77", "c-1-g3-x", "d-1-g3-77"] {
+        assert_eq!(
+            aside_of(&aside_name(&member, Generation(3), 77), &member),
+            Some((77, 3))
+        );
+        for other in [
+            "c-10-g3-77",
+            "c-1",
+            "c-1-g3",
+            "c-1-gx-77",
+            "c-1-g3-x",
+            "d-1-g3-77",
+        ] {
             assert_eq!(aside_of(other, &member), None, "{other}");
         }
     }
 
     #[test]
     fn a_first_start_under_way_proves_nothing() {
-        let no_wal = || Look::NoWal { what_is_there: vec!["member/snap/db".into()] };
-        let seen = |alive, began, first_start| Circumstances { alive, began, first_start };
-        assert_eq!(volume(Look::Empty, seen(true, false, FirstStart::Unknown)), Volume::Unknown);
-        assert_eq!(volume(no_wal(), seen(true, false, FirstStart::Unknown)), Volume::Unknown);
-        assert_eq!(volume(Look::Empty, seen(false, false, FirstStart::NotRun)), Volume::Empty);
-        assert_eq!(volume(Look::Empty, seen(true, true, FirstStart::Unknown)), Volume::Empty);
-        assert_eq!(volume(no_wal(), seen(false, false, FirstStart::RanWithoutData)), Volume::Empty);
-        assert!(matches!(volume(no_wal(), seen(false, false, FirstStart::Unknown)), Volume::Damaged { .. }));
-        assert!(matches!(volume(no_wal(), seen(false, true, FirstStart::Unknown)), Volume::Damaged { .. }));
+        let no_wal = || Look::NoWal {
+            what_is_there: vec!["member/snap/db".into()],
+        };
+        let seen = |alive, began, first_start| Circumstances {
+            alive,
+            began,
+            first_start,
+        };
+        assert_eq!(
+            volume(Look::Empty, seen(true, false, FirstStart::Unknown)),
+            Volume::Unknown
+        );
+        assert_eq!(
+            volume(no_wal(), seen(true, false, FirstStart::Unknown)),
+            Volume::Unknown
+        );
+        assert_eq!(
+            volume(Look::Empty, seen(false, false, FirstStart::NotRun)),
+            Volume::Empty
+        );
+        assert_eq!(
+            volume(Look::Empty, seen(true, true, FirstStart::Unknown)),
+            Volume::Empty
+        );
+        assert_eq!(
+            volume(no_wal(), seen(false, false, FirstStart::RanWithoutData)),
+            Volume::Empty
+        );
+        assert!(matches!(
+            volume(no_wal(), seen(false, false, FirstStart::Unknown)),
+            Volume::Damaged { .. }
+        ));
+        assert!(matches!(
+            volume(no_wal(), seen(false, true, FirstStart::Unknown)),
+            Volume::Damaged { .. }
+        ));
     }
 
     #[test]

@@ -36,8 +36,14 @@ impl Asked {
     fn base(self) -> Option<Ports> {
         match (self.client, self.peer) {
             (None, None) => None,
-            (Some(client), peer) => Some(Ports { client, peer: peer.unwrap_or(client.saturating_add(1)) }),
-            (None, Some(peer)) => Some(Ports { client: peer.saturating_sub(1).max(1), peer }),
+            (Some(client), peer) => Some(Ports {
+                client,
+                peer: peer.unwrap_or(client.saturating_add(1)),
+            }),
+            (None, Some(peer)) => Some(Ports {
+                client: peer.saturating_sub(1).max(1),
+                peer,
+            }),
         }
     }
 }
@@ -48,32 +54,57 @@ pub(crate) fn assign(
     ordinals: &BTreeSet<Ordinal>,
     asked: Asked,
 ) -> Result<BTreeMap<Ordinal, Ports>, Error> {
-    let missing: Vec<Ordinal> = ordinals.iter().filter(|ordinal| !known.contains_key(ordinal)).copied().collect();
+    let missing: Vec<Ordinal> = ordinals
+        .iter()
+        .filter(|ordinal| !known.contains_key(ordinal))
+        .copied()
+        .collect();
     if missing.is_empty() {
         return Ok(known.clone());
     }
-    let none = || Error::NoPorts { members: missing.len() as u32 };
+    let none = || Error::NoPorts {
+        members: missing.len() as u32,
+    };
     if let Some(base) = asked.base() {
         // Exactly as asked: if one is taken, the status says by whom.
         return extend(known, &missing, base, |_| true).ok_or_else(none);
     }
-    let free = |ports: Ports| [ports.client, ports.peer].iter().all(|port| holder::port_is_free(*port).is_ok());
+    let free = |ports: Ports| {
+        [ports.client, ports.peer]
+            .iter()
+            .all(|port| holder::port_is_free(*port).is_ok())
+    };
     let remembered = known.get(&Ordinal(0)).copied();
     if let Some(base) = remembered {
-        return extend(known, &missing, base, free).or_else(|| ephemeral(known, &missing)).ok_or_else(none);
+        return extend(known, &missing, base, free)
+            .or_else(|| ephemeral(known, &missing))
+            .ok_or_else(none);
     }
     let exactly = |base: &u16| {
-        let base = Ports { client: *base, peer: base + 1 };
+        let base = Ports {
+            client: *base,
+            peer: base + 1,
+        };
         let wanted = |ordinal: &Ordinal| step(base, ordinal.0).is_some_and(free);
-        missing.iter().all(wanted).then(|| extend(known, &missing, base, |_| true))?
+        missing
+            .iter()
+            .all(wanted)
+            .then(|| extend(known, &missing, base, |_| true))?
     };
-    BASES.iter().find_map(exactly).or_else(|| ephemeral(known, &missing)).ok_or_else(none)
+    BASES
+        .iter()
+        .find_map(exactly)
+        .or_else(|| ephemeral(known, &missing))
+        .ok_or_else(none)
 }
 
 /// The ports of member `number` counted from `base`.
 fn step(base: Ports, number: u32) -> Option<Ports> {
     let offset = u16::try_from(number).ok()?.checked_mul(2)?;
-    Some(Ports { client: base.client.checked_add(offset)?, peer: base.peer.checked_add(offset)? })
+    Some(Ports {
+        client: base.client.checked_add(offset)?,
+        peer: base.peer.checked_add(offset)?,
+    })
 }
 
 fn extend(
@@ -88,7 +119,8 @@ fn extend(
             let mut others = all.values().flat_map(|p| [p.client, p.peer]);
             ports.client != ports.peer && others.all(|port| port != ports.client && port != ports.peer)
         };
-        let mut places = (0..u32::from(TRIES)).filter_map(|further| step(base, ordinal.0.checked_add(further)?));
+        let mut places =
+            (0..u32::from(TRIES)).filter_map(|further| step(base, ordinal.0.checked_add(further)?));
         let ports = places.find(|ports| unused(ports) && usable(*ports))?;
         all.insert(*ordinal, ports);
     }
@@ -107,7 +139,13 @@ fn ephemeral(known: &BTreeMap<Ordinal, Ports>, missing: &[Ordinal]) -> Option<BT
         Some(port)
     };
     for ordinal in missing {
-        all.insert(*ordinal, Ports { client: next()?, peer: next()? });
+        all.insert(
+            *ordinal,
+            Ports {
+                client: next()?,
+                peer: next()?,
+            },
+        );
     }
     Some(all)
 }
@@ -122,25 +160,48 @@ mod tests {
 
     #[test]
     fn asked_for_ports_follow_each_other() {
-        let asked = Asked { client: Some(4001), peer: None };
+        let asked = Asked {
+            client: Some(4001),
+            peer: None,
+        };
         let ports = assign(&BTreeMap::new(), &ordinals(3), asked).unwrap();
         let flat: Vec<u16> = ports.values().flat_map(|p| [p.client, p.peer]).collect();
         assert_eq!(flat, [4001, 4002, 4003, 4004, 4005, 4006]);
-        let asked = Asked { client: Some(4000), peer: Some(4002) };
+        let asked = Asked {
+            client: Some(4000),
+            peer: Some(4002),
+        };
         let ports = assign(&BTreeMap::new(), &ordinals(3), asked).unwrap();
         let distinct: BTreeSet<u16> = ports.values().flat_map(|p| [p.client, p.peer]).collect();
         assert_eq!(distinct.len(), 6, "{ports:?}");
-        let asked = Asked { client: Some(65530), peer: None };
+        let asked = Asked {
+            client: Some(65530),
+            peer: None,
+        };
         assert!(assign(&BTreeMap::new(), &ordinals(9), asked).is_err());
     }
 
     #[test]
     fn what_is_remembered_stays_and_a_taken_base_is_passed_over() {
-        let socket = BASES.iter().find_map(|base| TcpListener::bind((Ipv4Addr::LOCALHOST, *base)).ok()).unwrap();
+        let socket = BASES
+            .iter()
+            .find_map(|base| TcpListener::bind((Ipv4Addr::LOCALHOST, *base)).ok())
+            .unwrap();
         let taken = socket.local_addr().unwrap().port();
         let ports = assign(&BTreeMap::new(), &ordinals(3), Asked::default()).unwrap();
-        assert!(ports.values().all(|p| p.client != taken && p.peer != taken), "{ports:?}");
-        let more = assign(&ports, &ordinals(5), Asked { client: None, peer: None }).unwrap();
+        assert!(
+            ports.values().all(|p| p.client != taken && p.peer != taken),
+            "{ports:?}"
+        );
+        let more = assign(
+            &ports,
+            &ordinals(5),
+            Asked {
+                client: None,
+                peer: None,
+            },
+        )
+        .unwrap();
         assert!(ports.iter().all(|(ordinal, p)| more[ordinal] == *p));
         assert_eq!(more.len(), 5);
     }

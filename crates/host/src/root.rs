@@ -20,14 +20,21 @@ pub struct Root {
 impl Root {
     /// The root at `path`, whether it exists or not.
     pub fn at(path: &Path) -> Result<Root, Error> {
-        let path = std::path::absolute(path).map_err(|source| Error::Root { path: path.to_owned(), source })?;
+        let path = std::path::absolute(path).map_err(|source| Error::Root {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(Root { path })
     }
 
     /// The root used where none is named: `$QUORATE_ROOT`, else `/var/lib/quorate` for the superuser, else
     /// `quorate` under `$XDG_STATE_HOME` or `~/.local/state`.
     pub fn default_path() -> Result<PathBuf, Error> {
-        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let variable = |name| {
+            std::env::var_os(name)
+                .filter(|v| !v.is_empty())
+                .map(PathBuf::from)
+        };
         if let Some(root) = variable("QUORATE_ROOT") {
             return Ok(root);
         }
@@ -42,16 +49,32 @@ impl Root {
 
     /// Makes the directories, and proves that they can be written.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
-        let failed = |source| Error::Root { path: self.path.clone(), source };
-        for directory in [self.path.clone(), self.run(), self.logs(), self.members(), self.asides(), self.bin()] {
-            DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+        let failed = |source| Error::Root {
+            path: self.path.clone(),
+            source,
+        };
+        for directory in [
+            self.path.clone(),
+            self.run(),
+            self.logs(),
+            self.members(),
+            self.asides(),
+            self.bin(),
+        ] {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&directory)
+                .map_err(failed)?;
         }
         let mode = self.path.metadata().map_err(failed)?.permissions().mode();
         if mode & 0o077 != 0 {
             std::fs::set_permissions(&self.path, Permissions::from_mode(0o700)).map_err(failed)?;
         }
         let probe = self.run().join(".probe");
-        std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(failed)
+        std::fs::write(&probe, b"")
+            .and_then(|()| std::fs::remove_file(&probe))
+            .map_err(failed)
     }
 
     /// The directory itself.
@@ -154,7 +177,10 @@ impl Root {
         let mut found = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
-            let number = name.to_str().and_then(|n| n.strip_prefix('g')).and_then(|n| n.parse().ok());
+            let number = name
+                .to_str()
+                .and_then(|n| n.strip_prefix('g'))
+                .and_then(|n| n.parse().ok());
             found.extend(number.map(Generation));
         }
         found.sort();
@@ -173,7 +199,10 @@ mod tests {
         root.prepare().unwrap();
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o755)).unwrap();
         root.prepare().unwrap();
-        assert_eq!(root.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(
+            root.path().metadata().unwrap().permissions().mode() & 0o777,
+            0o700
+        );
         assert!(Root::at(Path::new("relative")).unwrap().path().is_absolute());
     }
 
@@ -193,6 +222,9 @@ mod tests {
         for name in ["g10", "g9", "lost+found", "gx"] {
             std::fs::create_dir_all(root.volumes(&member).join(name)).unwrap();
         }
-        assert_eq!(root.generations(&member).unwrap(), [Generation(9), Generation(10)]);
+        assert_eq!(
+            root.generations(&member).unwrap(),
+            [Generation(9), Generation(10)]
+        );
     }
 }

@@ -164,10 +164,29 @@ pub(crate) struct Pass<'a> {
 impl Pass<'_> {
     /// The status after this pass; its time is set when it is written.
     pub(crate) fn status(self) -> Status {
-        let Pass { ground, spec, observed, plan, problems, manifest, supervisor } = self;
-        let members: Vec<Member> = observed.slots.keys().filter_map(|o| member(ground, spec, observed, *o)).collect();
-        let wanted = Wanted { replicas: spec.replicas, version: spec.version.to_string(), paused: spec.paused };
-        let voters = members.iter().filter(|m| m.healthy && !m.learner && m.id.is_some()).count();
+        let Pass {
+            ground,
+            spec,
+            observed,
+            plan,
+            problems,
+            manifest,
+            supervisor,
+        } = self;
+        let members: Vec<Member> = observed
+            .slots
+            .keys()
+            .filter_map(|o| member(ground, spec, observed, *o))
+            .collect();
+        let wanted = Wanted {
+            replicas: spec.replicas,
+            version: spec.version.to_string(),
+            paused: spec.paused,
+        };
+        let voters = members
+            .iter()
+            .filter(|m| m.healthy && !m.learner && m.id.is_some())
+            .count();
         let settled = plan.steps.is_empty() && plan.waits.is_empty() && plan.blocks.is_empty();
         let name = |ordinal: Option<Ordinal>| ordinal.map(|ordinal| ground.name(ordinal).to_string());
         let wait = |wait: &quorate_core::plan::Wait| Wait {
@@ -193,7 +212,11 @@ impl Pass<'_> {
             waits: plan.waits.iter().map(wait).collect(),
             blocks: plan.blocks.iter().map(block).collect(),
             problems,
-            endpoints: members.iter().filter(|m| m.pid.is_some()).map(|m| m.client_url.clone()).collect(),
+            endpoints: members
+                .iter()
+                .filter(|m| m.pid.is_some())
+                .map(|m| m.client_url.clone())
+                .collect(),
             certs: ground.journal.tls.then(|| certs::client_files(&ground.root)),
             members,
             updated_at: String::new(),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use quorate_core::model::{MemberName, Outcome, Ordinal, StepKind, StepResult, Time};
+use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
 use quorate_core::plan::{Block, BlockReason};
 use quorate_core::{Observed, Plan, Spec, Step, check, plan};
 use tokio::time::Instant;
@@ -65,7 +65,9 @@ pub enum Event {
 
 /// Milliseconds since 1970, by the wall clock.
 pub(crate) fn now() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -117,7 +119,14 @@ struct Problems {
 
 impl Problems {
     fn all(&self) -> Vec<String> {
-        let Problems { manifest, certificates, ports, journal, seen, steps } = self;
+        let Problems {
+            manifest,
+            certificates,
+            ports,
+            journal,
+            seen,
+            steps,
+        } = self;
         let all = [manifest, certificates, ports, journal, seen, steps];
         all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
     }
@@ -132,12 +141,22 @@ impl<E: FnMut(Event)> Supervision<E> {
         let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
         let cluster = manifest.cluster.clone();
         let stored = Journal::load(&root)?;
-        let journal = stored.clone().unwrap_or_else(|| Journal::new(&cluster.name, cluster.tls));
+        let journal = stored
+            .clone()
+            .unwrap_or_else(|| Journal::new(&cluster.name, cluster.tls));
         if journal.cluster != cluster.name {
             let (present, wanted) = (journal.cluster, cluster.name);
-            return Err(Error::OtherCluster { root: root.path().to_owned(), present, wanted });
+            return Err(Error::OtherCluster {
+                root: root.path().to_owned(),
+                present,
+                wanted,
+            });
         }
-        let places = Places::of(Some(root.path()), options.etcd.as_deref(), options.cache.as_deref());
+        let places = Places::of(
+            Some(root.path()),
+            options.etcd.as_deref(),
+            options.cache.as_deref(),
+        );
         let own = own(&root, manifest.path())?;
         let mut ground = Ground::new(root, journal, cluster, launcher(&options.launcher)?, places);
         if ground.journal.memory.bootstrap.is_none() {
@@ -160,6 +179,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             shown: BTreeSet::new(),
             _lock: lock,
         };
+        supervision.judge_manifest();
         supervision.take_over()?;
         supervision.certify().await?;
         Ok(supervision)
@@ -167,8 +187,15 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     fn take_over(&mut self) -> Result<(), Error> {
         for ordinal in self.ground.adopt()? {
-            let pid = self.ground.runner.member(ordinal).map_or(0, |member| member.record.identity.pid);
-            self.line(format!("{} runs already (pid {pid}); taken over", self.ground.name(ordinal)));
+            let pid = self
+                .ground
+                .runner
+                .member(ordinal)
+                .map_or(0, |member| member.record.identity.pid);
+            self.line(format!(
+                "{} runs already (pid {pid}); taken over",
+                self.ground.name(ordinal)
+            ));
         }
         Ok(())
     }
@@ -179,11 +206,18 @@ impl<E: FnMut(Event)> Supervision<E> {
             self.spec = manifest::spec(&self.ground.cluster, "plain");
             return Ok(());
         }
-        let members: Vec<MemberName> = self.ground.ordinals().into_iter().map(|o| self.ground.name(o)).collect();
+        let members: Vec<MemberName> = self
+            .ground
+            .ordinals()
+            .into_iter()
+            .map(|o| self.ground.name(o))
+            .collect();
         let prepared = certs::prepare(&self.ground.root, &self.ground.cluster.name, &members)?;
         if prepared.authority_changed && self.ground.runner.running() > 0 {
             // Members of the old authority and of the new one do not talk to each other: one at a time is no way.
-            self.line("the certificate authority is new; all members are stopped and started with it".to_owned());
+            self.line(
+                "the certificate authority is new; all members are stopped and started with it".to_owned(),
+            );
             let leader = self.leader();
             self.ground.runner.stop_all(leader).await?;
         }
@@ -214,7 +248,14 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.seen.extend(problem(adopted));
         let observed = seen.observed;
         let (mut plan, memory) = plan(&self.spec, &observed, &self.ground.journal.memory, now());
-        let violations = check(&self.spec, &observed, &self.ground.journal.memory, &memory, &plan, now());
+        let violations = check(
+            &self.spec,
+            &observed,
+            &self.ground.journal.memory,
+            &memory,
+            &plan,
+            now(),
+        );
         if !violations.is_empty() {
             self.refuse(&mut plan, &violations);
         } else if self.remember(memory) {
@@ -230,7 +271,11 @@ impl<E: FnMut(Event)> Supervision<E> {
     fn refuse(&mut self, plan: &mut Plan, violations: &[quorate_core::check::Violation]) {
         for violation in violations {
             let detail = format!("a plan was refused by the safety check and not carried out: {violation}");
-            plan.blocks.push(Block { reason: BlockReason::CheckRefused, member: None, detail });
+            plan.blocks.push(Block {
+                reason: BlockReason::CheckRefused,
+                member: None,
+                detail,
+            });
         }
         plan.steps.clear();
         plan.next_look = IDLE;
@@ -241,7 +286,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         let next = self.ground.journal.with(memory);
         if self.stored.as_ref() != Some(&next) {
             if let Err(error) = next.store(&self.ground.root) {
-                self.problems.journal = vec![format!("{}; nothing is done until this is mended", error.chain())];
+                self.problems.journal =
+                    vec![format!("{}; nothing is done until this is mended", error.chain())];
                 return false;
             }
             self.stored = Some(next.clone());
@@ -256,25 +302,34 @@ impl<E: FnMut(Event)> Supervision<E> {
         if settled || !plan.steps.is_empty() {
             self.problems.steps.clear();
         }
+        let mut stuck = false;
         for step in &plan.steps {
+            // After a step that failed only starts go on: they need nothing of each other, nor of the rest.
+            if stuck && step.kind() != StepKind::Start {
+                continue;
+            }
             self.line(step.to_string());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
             let failed = match &result {
                 StepResult::Done => None,
                 StepResult::Refused(why) => Some(format!("{step}: not done: {why:?}")),
-                StepResult::Unclear(why) => Some(format!("{step}: it is not clear whether it was done: {why}")),
+                StepResult::Unclear(why) => {
+                    Some(format!("{step}: it is not clear whether it was done: {why}"))
+                }
             };
             if let Some(text) = &failed {
                 self.line(text.clone());
                 self.problems.steps.push(text.clone());
             }
-            if reported(step) {
-                self.last = Some(Outcome { step: step.kind(), result, at: now() });
+            if reported(step) && !(stuck && step.kind() == StepKind::Start) {
+                self.last = Some(Outcome {
+                    step: step.kind(),
+                    result,
+                    at: now(),
+                });
             }
-            if failed.is_some() && step.kind() != StepKind::Start {
-                break;
-            }
+            stuck |= failed.is_some() && step.kind() != StepKind::Start;
         }
     }
 
@@ -298,9 +353,14 @@ impl<E: FnMut(Event)> Supervision<E> {
             return;
         }
         let path = self.ground.root.status();
-        let stamped = Status { updated_at: status::rfc3339(now()), ..status.clone() };
+        let stamped = Status {
+            updated_at: status::rfc3339(now()),
+            ..status.clone()
+        };
         let written = serde_json::to_vec(&stamped).map_err(std::io::Error::other);
-        let written = written.map_err(|e| Error::file("encode", &path, e)).and_then(|c| durable::write_fast(&path, &c));
+        let written = written
+            .map_err(|e| Error::file("encode", &path, e))
+            .and_then(|c| durable::write_fast(&path, &c));
         // A status that cannot be written grows old, which its reader sees.
         if written.is_ok() {
             self.written = Some((status, Instant::now()));
@@ -308,7 +368,10 @@ impl<E: FnMut(Event)> Supervision<E> {
     }
 
     fn tell_news(&mut self, status: &Status) {
-        let blocks = status.blocks.iter().map(|block| format!("{}: {}", block.reason, block.detail));
+        let blocks = status
+            .blocks
+            .iter()
+            .map(|block| format!("{}: {}", block.reason, block.detail));
         let now_shown: BTreeSet<String> = blocks.chain(status.problems.iter().cloned()).collect();
         let news: Vec<String> = now_shown.difference(&self.shown).cloned().collect();
         news.into_iter().for_each(|text| self.line(text));
@@ -347,12 +410,27 @@ impl<E: FnMut(Event)> Supervision<E> {
     async fn take_manifest(&mut self) {
         self.line(format!("{} was read again", self.manifest.path().display()));
         self.ground.cluster = self.manifest.cluster.clone();
+        self.judge_manifest();
+        self.problems.certificates = problem(self.certify().await);
+    }
+
+    /// What the manifest says that cannot be: it is broken, or asks to change what was decided for good.
+    fn judge_manifest(&mut self) {
         self.problems.manifest = self.manifest.fault.iter().cloned().collect();
         if self.ground.cluster.tls != self.ground.journal.tls {
             let text = "spec.tls cannot be changed on a cluster that exists; it stays as it was".to_owned();
             self.problems.manifest.push(text);
         }
-        self.problems.certificates = problem(self.certify().await);
+        let host = &self.ground.cluster.host;
+        let first = self.ground.journal.ports.get(&Ordinal(0));
+        let differs = |asked: Option<u16>, has: u16| asked.is_some_and(|asked| asked != has);
+        let moved = first
+            .is_some_and(|has| differs(host.client_port, has.client) || differs(host.peer_port, has.peer));
+        if moved && self.ground.journal.memory.bootstrap.is_some() {
+            let text = "spec.host: ports cannot be changed on a cluster that exists; they stay as they were"
+                .to_owned();
+            self.problems.manifest.push(text);
+        }
     }
 
     async fn upkeep(&mut self) {
@@ -375,7 +453,11 @@ impl<E: FnMut(Event)> Supervision<E> {
         let leader = self.leader();
         let stopped = self.ground.runner.stop_all(leader).await;
         if let Some((status, _)) = self.written.take() {
-            let mut status = Status { updated_at: status::rfc3339(now()), ready: false, ..status };
+            let mut status = Status {
+                updated_at: status::rfc3339(now()),
+                ready: false,
+                ..status
+            };
             status.plan.clear();
             status.waits.clear();
             for member in &mut status.members {
@@ -387,7 +469,8 @@ impl<E: FnMut(Event)> Supervision<E> {
             }
             status.endpoints.clear();
             // Best effort: the lock tells readers more surely that nothing runs.
-            let _ = serde_json::to_vec(&status).map(|content| durable::write_fast(&self.ground.root.status(), &content));
+            let _ = serde_json::to_vec(&status)
+                .map(|content| durable::write_fast(&self.ground.root.status(), &content));
         }
         stopped
     }
@@ -395,7 +478,11 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// Who led when it was last looked.
     fn leader(&self) -> Option<Ordinal> {
         let (status, _) = self.written.as_ref()?;
-        status.members.iter().find(|member| member.leader).map(|member| Ordinal(member.ordinal))
+        status
+            .members
+            .iter()
+            .find(|member| member.leader)
+            .map(|member| Ordinal(member.ordinal))
     }
 
     fn tell_end(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
@@ -411,9 +498,19 @@ impl<E: FnMut(Event)> Supervision<E> {
 fn own(root: &Root, manifest: &Path) -> Result<SupervisorStatus, Error> {
     let pid = std::process::id();
     let since = status::rfc3339(now());
-    let unknown = |source| Error::Process { doing: "identify", pid, source };
-    Supervisor::own(manifest, since.clone()).map_err(unknown)?.write(root)?;
-    Ok(SupervisorStatus { pid, since, running: true })
+    let unknown = |source| Error::Process {
+        doing: "identify",
+        pid,
+        source,
+    };
+    Supervisor::own(manifest, since.clone())
+        .map_err(unknown)?
+        .write(root)?;
+    Ok(SupervisorStatus {
+        pid,
+        since,
+        running: true,
+    })
 }
 
 /// The launcher by absolute path: members are launched from another directory.

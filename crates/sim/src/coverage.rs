@@ -57,6 +57,7 @@ impl Coverage {
                 StartHow::New { .. } => "New",
                 StartHow::Join { .. } => "Join",
                 StartHow::Resume => "Resume",
+                StartHow::Settle => "Settle",
             };
             self.hit("start", how.to_owned());
         }

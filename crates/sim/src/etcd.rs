@@ -22,6 +22,10 @@ pub use start::{As, CannotStart};
 
 /// How long a connection must have lasted to count as healthy: etcd's HealthInterval of 5 s.
 pub const HEALTH_TICKS: u64 = 10;
+/// How long a peer that fell silent still counts as connected: the read timeout of etcd's streams is set on a dialer
+/// that is not used (`NewTimeoutTransport` sets `Dial`, `NewTransport` set `DialContext`), so TCP's keepalive decides,
+/// after 300 s.
+pub const SILENT_TICKS: u64 = 600;
 /// How much of the leader's log a learner must have to be promoted.
 pub const READY_PERCENT: usize = 90;
 /// How many entries a member takes in one tick.
@@ -44,6 +48,8 @@ pub enum EtcdError {
     MemberNotFound,
     /// A voter cannot be promoted.
     MemberNotLearner,
+    /// A learner serves no membership requests.
+    NotSupportedForLearner,
     /// Leadership cannot go there, or is not here.
     BadTransferee,
     /// No leader, no quorum, or no answer in time.
@@ -63,6 +69,7 @@ impl EtcdError {
             EtcdError::PeerUrlExists => Refused::Other("peer URL exists".into()),
             EtcdError::MemberNotFound => Refused::Other("member not found".into()),
             EtcdError::MemberNotLearner => Refused::Other("can only promote a learner member".into()),
+            EtcdError::NotSupportedForLearner => Refused::Other("rpc not supported for learner".into()),
             EtcdError::BadTransferee => Refused::Other("bad leader transferee".into()),
             EtcdError::Unreachable => Refused::Other("connection refused".into()),
             EtcdError::Timeout => return None,
@@ -135,8 +142,26 @@ pub struct Running {
     patience: u64,
     /// It applied its own removal: it ends a second later, so that others learn of the commit (`stopWithDelay`).
     ends_at: Option<u64>,
-    /// Since when each peer is connected.
-    active: BTreeMap<MemberId, u64>,
+    /// The connected peers.
+    active: BTreeMap<MemberId, Link>,
+    /// Which process this is: connections end with either of theirs.
+    born: u64,
+    /// It has told the cluster of itself since it started; until then etcd serves no client at all.
+    pub ready: bool,
+    /// How much of the log is known to be committed on disk: etcd syncs that only along with entries, a term or a
+    /// vote, and what was not synced lies in a buffer of the process.
+    durable: usize,
+}
+
+/// A connection to a peer.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// Since when.
+    since: u64,
+    /// When it was last known to work.
+    heard: u64,
+    /// To which process.
+    born: u64,
 }
 
 /// A place: its volumes and perhaps a process.
@@ -190,7 +215,7 @@ pub struct EtcdModel {
     pub rng: fastrand::Rng,
     /// The island quorate is on.
     pub site_island: u8,
-    results: BTreeMap<u64, Result<(), EtcdError>>,
+    results: BTreeMap<(Place, u64), Result<(), EtcdError>>,
     requests: u64,
     writes: Vec<PendingWrite>,
 }
@@ -249,16 +274,18 @@ impl EtcdModel {
         self.nodes.values_mut().for_each(|n| n.island = 0);
     }
 
-    /// The process dies at once. A patch that corrupts loses the tail it had not synced.
+    /// The process dies at once and forgets what it had not synced: how much was committed; a patch that corrupts
+    /// also the tail of its log.
     pub fn kill(&mut self, place: Place) {
         let tail = self.rng.usize(1..=4);
         let node = self.node(place);
-        if let Some((running, wal)) = node.parts()
-            && running.version.corrupts()
-        {
-            let keep = wal.log.len().saturating_sub(tail);
-            wal.log.truncate(keep);
-            wal.commit = wal.commit.min(keep);
+        if let Some((running, wal)) = node.parts() {
+            wal.commit = wal.commit.min(running.durable);
+            if running.version.corrupts() {
+                let keep = wal.log.len().saturating_sub(tail);
+                wal.log.truncate(keep);
+                wal.commit = wal.commit.min(keep);
+            }
         }
         node.running = None;
     }
@@ -351,8 +378,9 @@ impl EtcdModel {
     pub fn write(&mut self, via: Place, value: u64) {
         let Some(place) = self.leader_of(via) else { return };
         let until = self.now + 14;
-        let Some((_, wal)) = self.node(place).parts() else { return };
+        let Some((running, wal)) = self.node(place).parts() else { return };
         wal.log.push(Entry { term: wal.term, kind: Kind::Write(value) });
+        running.durable = wal.commit;
         let (term, index) = (wal.term, wal.log.len());
         self.writes.push(PendingWrite { value, place, term, index, until });
     }

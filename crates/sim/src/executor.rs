@@ -422,7 +422,7 @@ impl World {
         if slot.taken_until > now {
             return StepResult::Refused(Refused::Other("port 2380 is taken".into()));
         }
-        let first = !matches!(how, StartHow::Resume);
+        let first = matches!(how, StartHow::New { .. } | StartHow::Join { .. });
         if first && self.ground.etcd.nodes.get(&place(ordinal)).is_some_and(|n| holds_something(n, generation)) {
             return StepResult::Refused(Refused::Other("the volume is not empty".into()));
         }
@@ -578,6 +578,6 @@ fn flags(how: &StartHow) -> As {
     match how {
         StartHow::New { token, initial } => As::New { token: token.0.clone(), initial: places(initial) },
         StartHow::Join { initial } => As::Join { initial: places(initial) },
-        StartHow::Resume => As::Resume,
+        StartHow::Resume | StartHow::Settle => As::Resume,
     }
 }

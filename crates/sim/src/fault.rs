@@ -237,7 +237,12 @@ impl World {
                 self.log.event("fault", format_args!("a second quorate read the memory"));
             }
             FaultKind::ForeignData => self.swap_in_foreign()?,
-            FaultKind::UnknownMember => self.stranger_due = Some(long),
+            FaultKind::UnknownMember => {
+                if self.stranger.is_some() || self.stranger_due.is_some() {
+                    return None;
+                }
+                self.stranger_due = Some(long);
+            }
             FaultKind::PortTaken => {
                 let ordinal = self.any_slot()?;
                 self.ground.slot(ordinal).taken_until = long;
@@ -277,7 +282,7 @@ impl World {
         let generation = self.store.memory.slot(ordinal).generation;
         let at = place(ordinal);
         let had = self.ground.etcd.nodes.get(&at)?.volumes.get(&generation)?.wal().is_some();
-        if !had {
+        if !had || self.ground.slots[&ordinal].swapped.is_some() {
             return None;
         }
         if !self.may_lose(ordinal) {
@@ -362,6 +367,10 @@ impl World {
     pub fn swap_back(&mut self) {
         for ordinal in self.ground.slots.keys().copied().collect::<Vec<_>>() {
             let Some((generation, own)) = self.ground.slot(ordinal).swapped.take() else { continue };
+            let foreign = self.ground.etcd.nodes.get(&place(ordinal)).and_then(|n| n.volumes.get(&generation));
+            if foreign.and_then(Data::wal).is_none_or(|w| w.cluster != FOREIGN) {
+                continue; // It is no longer what was put there.
+            }
             self.ground.etcd.kill(place(ordinal));
             self.exited(ordinal, "killed");
             self.ground.etcd.node(place(ordinal)).volumes.insert(generation, own);

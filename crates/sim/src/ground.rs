@@ -177,10 +177,16 @@ impl Ground {
         Some(QuorumView { cluster, members: conf.listed(name), leader: Some(leader) })
     }
 
-    /// A member that serves and that quorate can reach.
+    /// A voter that serves and that quorate can reach: learners answer neither the list nor requests to change it.
     pub fn way_in(&self) -> Option<Place> {
+        let learner = |p: &Place| {
+            let node = &self.etcd.nodes[p];
+            let id = node.member();
+            let conf = node.running.as_ref().map(|r| &r.conf);
+            conf.zip(id).is_none_or(|(conf, id)| !conf.votes(id))
+        };
         let reachable = self.slots.keys().map(|o| place(*o)).filter(|p| self.etcd.linked(Place::SITE, *p));
-        reachable.into_iter().find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p))
+        reachable.into_iter().find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p) && !learner(p))
     }
 
     fn look(&self, ordinal: Ordinal, generation: Generation) -> SlotView {
@@ -211,6 +217,7 @@ impl Ground {
             process: self.process(slot),
             status: self.status(ordinal),
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
+            replay_limit: None,
         }
     }
 
@@ -224,6 +231,7 @@ impl Ground {
             process: Process::Stopped { last: None },
             status: None,
             cannot_start: None,
+            replay_limit: None,
         }
     }
 

@@ -3,9 +3,11 @@
 //! In: a guard, how many seeds may be tried. Out: the first seed that breaks, and how. Never: a break that is only
 //! a rule's: a cluster must really be harmed.
 
+use std::collections::BTreeMap;
+
 use quorate_core::guard::{Guard, Guards};
 
-use crate::checkers::Break;
+use crate::checkers::{Break, BreakKind};
 use crate::run::{one, plain};
 use crate::world::Options;
 
@@ -33,4 +35,16 @@ pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
         }
     }
     Found { guard, tried: seeds_max, broke: None }
+}
+
+/// How worlds break with one guard off: each kind, how often, and the first seed of it.
+pub fn histogram(guard: Guard, from: u64, seeds: u64) -> BTreeMap<BreakKind, (u64, u64)> {
+    let mut kinds: BTreeMap<BreakKind, (u64, u64)> = BTreeMap::new();
+    for seed in from..from + seeds {
+        let broke = one(Options { seed, guards: Guards::without(guard), check: false, log: false }).broke;
+        if let Some(broke) = broke.filter(|_| one(plain(seed)).broke.is_none()) {
+            kinds.entry(broke.kind).or_insert((0, seed)).0 += 1;
+        }
+    }
+    kinds
 }

@@ -3,6 +3,7 @@
 //! In: chance. Out: a spec. Never: after everything healed, a wish that cannot be had.
 
 use quorate_core::model::{Spec, Version, VersionPath};
+use quorate_core::plan::BlockReason;
 
 use crate::etcd::Data;
 use crate::ground::FOREIGN;
@@ -50,6 +51,19 @@ impl World {
         let Spec { replicas, version, config, paused, .. } = &self.spec;
         let paused = if *paused { ", paused" } else { "" };
         self.log.event("user", format_args!("wants {replicas} x {version} with {config}{paused}"));
+    }
+
+    /// A person does what a block asks for: moves old data away.
+    pub fn make_room(&mut self) {
+        let plan = self.executors.first().and_then(|e| e.plan.as_ref());
+        let full = plan.map_or(Vec::new(), |(_, p)| {
+            let asked = p.blocks.iter().filter(|b| b.reason == BlockReason::NoRoomAside);
+            asked.filter_map(|b| b.member).collect()
+        });
+        for ordinal in full {
+            self.ground.slot(ordinal).asides.clear();
+            self.log.event("user", format_args!("moves the old data of member {ordinal} away"));
+        }
     }
 
     /// The user's last word can be had: not paused, and a version that all data can go to.

@@ -4,7 +4,7 @@ use quorate_core::reason;
 
 use crate::arguments;
 use crate::failure::Failure;
-use crate::render::{paragraph, style, table};
+use crate::render::{paragraph, style};
 use crate::say;
 
 /// Prints the page or the list.
@@ -34,33 +34,53 @@ fn page(text: &str) -> String {
 
 /// Every reason with the first sentence of its page.
 fn list() -> String {
-    let row = |name: &str| {
-        let text = reason::explain(name).map_or("", |(_, page)| page);
-        vec![table::Cell::styled(style::NAME, name), table::Cell::text(first_sentence(text))]
+    let width = reason::names().map(str::len).max().unwrap_or(0);
+    let row = |(name, page): (&str, &str)| {
+        let rest = " ".repeat(width + 4);
+        let text = paragraph::wrap(first_sentence(page), paragraph::WIDTH, &rest, &rest);
+        let padding = " ".repeat(width - name.len() + 2);
+        format!(
+            "  {}{padding}{}\n",
+            style::paint(style::NAME, name),
+            text.trim_start()
+        )
     };
-    let rows = |names: Vec<&str>| names.into_iter().map(row).collect::<Vec<_>>();
-    let waits = rows(reason::WaitReason::ALL.iter().map(|reason| reason.name()).collect());
-    let blocks = rows(reason::BlockReason::ALL.iter().map(|reason| reason.name()).collect());
+    let waits: String = reason::WaitReason::ALL
+        .iter()
+        .map(|reason| row((reason.name(), reason.page())))
+        .collect();
+    let blocks: String = reason::BlockReason::ALL
+        .iter()
+        .map(|reason| row((reason.name(), reason.page())))
+        .collect();
     format!(
-        "{}\n{}\n{}\n{}\n{}\n",
-        style::paint(style::HEAD, "What quorate may wait for; it passes by itself"),
-        table::draw(&["REASON", "WHAT IT MEANS"], &waits, "  "),
-        style::paint(style::HEAD, "What may block it until someone acts"),
-        table::draw(&["REASON", "WHAT IT MEANS"], &blocks, "  "),
-        "`quorate explain REASON` prints the whole page.",
+        "{}\n{waits}\n{}\n{blocks}\n`quorate explain REASON` prints the whole page.\n",
+        style::paint(style::HEAD, "What quorate may wait for; it passes by itself:"),
+        style::paint(style::HEAD, "What may block it until someone acts:"),
     )
 }
 
 fn first_sentence(page: &str) -> &str {
-    let body = page.lines().find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or("");
-    body.split_once(". ").map_or(body, |(first, _)| first).trim_end_matches('.')
+    let body = page
+        .lines()
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .unwrap_or("");
+    body.split_once(". ")
+        .map_or(body, |(first, _)| first)
+        .trim_end_matches('.')
 }
 
 fn unknown(asked: &str) -> Failure {
-    let mut near: Vec<(usize, &str)> = reason::names().map(|name| (distance(asked, name), name)).collect();
+    let mut near: Vec<(usize, &str)> = reason::names()
+        .map(|name| (distance(asked, name), name))
+        .collect();
     near.sort();
     let limit = (asked.chars().count() / 2).clamp(2, 6);
-    let close = near.iter().filter(|(far, _)| *far <= limit).take(3).map(|(_, name)| *name);
+    let close = near
+        .iter()
+        .filter(|(far, _)| *far <= limit)
+        .take(3)
+        .map(|(_, name)| *name);
     let close: Vec<&str> = close.collect();
     let advice = match close.as_slice() {
         [] => String::new(),
@@ -99,18 +119,30 @@ mod tests {
         assert_eq!(distance("kitten", "sitting"), 3);
         let text = unknown("NoQuorm").to_string();
         assert!(text.contains("Did you mean NoQuorum"), "{text}");
-        assert!(unknown("quorum").to_string().contains("NoQuorum or QuorumLost"), "{}", unknown("quorum"));
+        assert!(
+            unknown("quorum").to_string().contains("NoQuorum or QuorumLost"),
+            "{}",
+            unknown("quorum")
+        );
         assert!(!unknown("xyzzyxyzzy").to_string().contains("Did you mean"));
     }
 
     #[test]
     fn a_page_loses_its_marks_and_the_list_has_one_line_each() {
         let page = page("# Name\n\n## What\nwords\n");
-        assert_eq!(anstream::adapter::strip_str(&page).to_string(), "Name\n\nWhat\nwords\n");
+        assert_eq!(
+            anstream::adapter::strip_str(&page).to_string(),
+            "Name\n\nWhat\nwords\n"
+        );
         let list = anstream::adapter::strip_str(&list()).to_string();
         for name in reason::names() {
-            let row = list.lines().find(|line| line.trim_start().starts_with(&format!("{name} ")));
-            assert!(row.is_some_and(|row| row.len() > name.len() + 12), "{name} in {list}");
+            let row = list
+                .lines()
+                .find(|line| line.trim_start().starts_with(&format!("{name} ")));
+            assert!(
+                row.is_some_and(|row| row.len() > name.len() + 12),
+                "{name} in {list}"
+            );
         }
     }
 }

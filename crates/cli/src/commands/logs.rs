@@ -11,7 +11,7 @@ use std::time::Duration;
 use quorate_host::Root;
 
 use crate::arguments;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::{roots, say};
 
 /// How much is read at once.
@@ -22,7 +22,13 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Prints the end of the log and, if asked to, goes on.
 pub async fn run(root: &Root, arguments: &arguments::Logs) -> Result<(), Failure> {
     let path = find(root, &arguments.name)?;
-    let failed = |source: io::Error| Failure::failed(format!("cannot read the log {}: {source}", path.display()));
+    let failed = |source: io::Error| {
+        Failure::failed(format!(
+            "cannot read the log {}: {}",
+            path.display(),
+            chain(&source)
+        ))
+    };
     let mut log = match File::open(&path) {
         Ok(log) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -49,9 +55,21 @@ pub async fn run(root: &Root, arguments: &arguments::Logs) -> Result<(), Failure
 /// The log of the member `name`: one of the present members, or of a former one whose log is still there.
 fn find(root: &Root, name: &str) -> Result<PathBuf, Failure> {
     let status = roots::status(root)?;
-    let mut known: Vec<(String, PathBuf)> = status.members.into_iter().map(|member| (member.name, member.log)).collect();
-    let directory = known.first().and_then(|(_, log)| log.parent()).map(Path::to_owned);
-    for entry in directory.into_iter().filter_map(|dir| dir.read_dir().ok()).flatten().flatten() {
+    let mut known: Vec<(String, PathBuf)> = status
+        .members
+        .into_iter()
+        .map(|member| (member.name, member.log))
+        .collect();
+    let directory = known
+        .first()
+        .and_then(|(_, log)| log.parent())
+        .map(Path::to_owned);
+    for entry in directory
+        .into_iter()
+        .filter_map(|dir| dir.read_dir().ok())
+        .flatten()
+        .flatten()
+    {
         let path = entry.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
         let is_log = path.extension().is_some_and(|extension| extension == "log");
@@ -63,8 +81,11 @@ fn find(root: &Root, name: &str) -> Result<PathBuf, Failure> {
         return Ok(path.clone());
     }
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
-    Err(Failure::usage(format!("there is no member {name:?} under {}", root.path().display()))
-        .and(&format!("Its members are {}.", names.join(", "))))
+    Err(Failure::usage(format!(
+        "there is no member {name:?} under {}",
+        root.path().display()
+    ))
+    .and(&format!("Its members are {}.", names.join(", "))))
 }
 
 /// Where the last `lines` lines begin.

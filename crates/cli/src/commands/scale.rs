@@ -16,9 +16,16 @@ pub async fn run(root: &Root, arguments: &arguments::Scale) -> Result<(), Failur
     progress::can_wait(arguments.wait, running, root)?;
     let (from, name) = (manifest.cluster().replicas, manifest.cluster().name.clone());
     if manifest.change(|text| edit::set_replicas(text, wanted))? {
-        say::line(&format!("{}: replicas {from} to {wanted}. {}", manifest.path().display(), what_follows(&name, from, wanted)));
+        say::line(&format!(
+            "{}: replicas {from} to {wanted}. {}",
+            manifest.path().display(),
+            what_follows(&name, from, wanted)
+        ));
     } else {
-        say::line(&format!("{} asks for {wanted} already.", manifest.path().display()));
+        say::line(&format!(
+            "{} asks for {wanted} already.",
+            manifest.path().display()
+        ));
     }
     progress::follow(arguments.wait, root, running, |status| is_done(status, wanted)).await
 }
@@ -49,11 +56,23 @@ mod tests {
     #[test]
     fn it_is_said_who_joins_and_who_leaves() {
         let table = [
-            (1, 5, "c-1 to c-4 will join, one at a time, each a learner until it has caught up."),
-            (3, 5, "c-3 and c-4 will join, one at a time, each a learner until it has caught up."),
+            (
+                1,
+                5,
+                "c-1 to c-4 will join, one at a time, each a learner until it has caught up.",
+            ),
+            (
+                3,
+                5,
+                "c-3 and c-4 will join, one at a time, each a learner until it has caught up.",
+            ),
             (3, 4, "c-3 will join, as a learner until it has caught up."),
             (3, 2, "c-2 will leave; its data is set aside."),
-            (5, 3, "c-3 and c-4 will leave, one at a time; their data is set aside."),
+            (
+                5,
+                3,
+                "c-3 and c-4 will leave, one at a time; their data is set aside.",
+            ),
         ];
         for (from, wanted, words) in table {
             assert_eq!(what_follows("c", from, wanted), words);

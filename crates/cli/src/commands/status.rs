@@ -17,14 +17,20 @@ pub async fn run(root: &Root, arguments: &arguments::Status) -> Result<(), Failu
         say::print(&once(&roots::status(root)?, arguments.output)?);
         return Ok(());
     }
-    if say::is_terminal() { redraw(root, arguments.output).await } else { changes(root, arguments.output).await }
+    if say::is_terminal() {
+        redraw(root, arguments.output).await
+    } else {
+        changes(root, arguments.output).await
+    }
 }
 
 fn once(status: &Status, form: Form) -> Result<String, Failure> {
     let unwritable = |error: String| Failure::failed(format!("cannot write the status: {error}"));
     match form {
         Form::Table => Ok(render::status::page(status, roots::age(status))),
-        Form::Json => serde_json::to_string_pretty(status).map(|t| t + "\n").map_err(|e| unwritable(e.to_string())),
+        Form::Json => serde_json::to_string_pretty(status)
+            .map(|t| t + "\n")
+            .map_err(|e| unwritable(e.to_string())),
         Form::Yaml => serde_saphyr::to_string(status).map_err(|e| unwritable(e.to_string())),
     }
 }
@@ -51,7 +57,10 @@ async fn changes(root: &Root, form: Form) -> Result<(), Failure> {
     loop {
         ticks.tick().await;
         let status = roots::status(root)?;
-        let timeless = Status { updated_at: String::new(), ..status.clone() };
+        let timeless = Status {
+            updated_at: String::new(),
+            ..status.clone()
+        };
         if last.as_ref() == Some(&timeless) {
             continue;
         }

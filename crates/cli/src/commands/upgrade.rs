@@ -18,7 +18,10 @@ pub async fn run(root: &Root, arguments: &arguments::Upgrade) -> Result<(), Fail
     let text = &arguments.version;
     let wanted = quorate_api::check_version(text)
         .map_err(|bad| Failure::usage(format!("{text:?} is no version to upgrade to: {bad}")))?;
-    let target: Version = wanted.to_string().parse().map_err(|error| Failure::usage(format!("{error}")))?;
+    let target: Version = wanted
+        .to_string()
+        .parse()
+        .map_err(|error| Failure::usage(format!("{error}")))?;
     let manifest = Manifest::of(root)?;
     let status = control::read_status(root.path())?;
     let running = status.as_ref().is_some_and(|status| status.supervisor.running);
@@ -31,17 +34,31 @@ pub async fn run(root: &Root, arguments: &arguments::Upgrade) -> Result<(), Fail
     let from = manifest.cluster().version.clone();
     if manifest.change(|text| edit::set_version(text, &wanted))? {
         let file = manifest.path().display();
-        say::line(&format!("{file}: version {from} to {wanted}. Members follow one at a time, the highest number first."));
+        say::line(&format!(
+            "{file}: version {from} to {wanted}. Members follow one at a time, the highest number first."
+        ));
     } else {
-        say::line(&format!("{} asks for {wanted} already.", manifest.path().display()));
+        say::line(&format!(
+            "{} asks for {wanted} already.",
+            manifest.path().display()
+        ));
     }
-    progress::follow(arguments.wait, root, running, |status| is_done(status, &wanted.to_string())).await
+    progress::follow(arguments.wait, root, running, |status| {
+        is_done(status, &wanted.to_string())
+    })
+    .await
 }
 
 /// May every member go from what it runs, or ran last, to `target`?
 fn allowed(status: &Status, target: Version) -> Result<(), Failure> {
     for member in &status.members {
-        let Some(present) = member.version.as_deref().and_then(|text| text.parse::<Version>().ok()) else { continue };
+        let Some(present) = member
+            .version
+            .as_deref()
+            .and_then(|text| text.parse::<Version>().ok())
+        else {
+            continue;
+        };
         let (name, minor) = (&member.name, present.minor + 1);
         let why = match present.path_to(target) {
             VersionPath::Allowed => continue,
@@ -55,14 +72,20 @@ fn allowed(status: &Status, target: Version) -> Result<(), Failure> {
             VersionPath::Corrupting => "that version is known to corrupt data".to_owned(),
             VersionPath::Unknown => "this quorate does not know that version".to_owned(),
         };
-        return Err(Failure::refused(format!("no upgrade from {present} (of {name}) to {target}: {why}"))
-            .and("Nothing was changed; `quorate explain VersionPath` says more."));
+        return Err(Failure::refused(format!(
+            "no upgrade from {present} (of {name}) to {target}: {why}"
+        ))
+        .and("Nothing was changed; `quorate explain VersionPath` says more."));
     }
     Ok(())
 }
 
 fn is_done(status: &Status, wanted: &str) -> bool {
-    status.spec.version == wanted && status.members.iter().all(|member| member.version.as_deref() == Some(wanted))
+    status.spec.version == wanted
+        && status
+            .members
+            .iter()
+            .all(|member| member.version.as_deref() == Some(wanted))
 }
 
 #[cfg(test)]
@@ -72,8 +95,14 @@ mod tests {
     use super::*;
 
     fn running(versions: &[&str]) -> Status {
-        let member = |version: &&str| Member { version: Some((*version).to_owned()), ..Member::default() };
-        Status { members: versions.iter().map(member).collect(), ..Status::default() }
+        let member = |version: &&str| Member {
+            version: Some((*version).to_owned()),
+            ..Member::default()
+        };
+        Status {
+            members: versions.iter().map(member).collect(),
+            ..Status::default()
+        }
     }
 
     #[test]
@@ -91,7 +120,19 @@ mod tests {
             let alone = allowed(&running(&[present]), v(target)).unwrap_err();
             assert!(alone.to_string().contains(word), "{alone}");
         }
-        assert!(is_done(&Status { spec: quorate_host::Wanted { version: "3.6.1".to_owned(), ..Default::default() }, ..running(&["3.6.1"]) }, "3.6.1"));
-        assert!(!is_done(&running(&["3.6.1"]), "3.6.1"), "the supervisor has not read it yet");
+        assert!(is_done(
+            &Status {
+                spec: quorate_host::Wanted {
+                    version: "3.6.1".to_owned(),
+                    ..Default::default()
+                },
+                ..running(&["3.6.1"])
+            },
+            "3.6.1"
+        ));
+        assert!(
+            !is_done(&running(&["3.6.1"]), "3.6.1"),
+            "the supervisor has not read it yet"
+        );
     }
 }

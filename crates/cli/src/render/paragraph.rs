@@ -38,7 +38,10 @@ mod tests {
     #[test]
     fn breaks_at_spaces_and_hangs() {
         assert_eq!(wrap("one two three", 9, "- ", "  "), "- one two\n  three");
-        assert_eq!(wrap("a-word-that-is-too-long x", 5, "", " "), "a-word-that-is-too-long\n x");
+        assert_eq!(
+            wrap("a-word-that-is-too-long x", 5, "", " "),
+            "a-word-that-is-too-long\n x"
+        );
         assert_eq!(wrap("one\n\ntwo", 80, "", ""), "one\n\ntwo");
         assert_eq!(wrap("", 80, "- ", "  "), "");
     }

@@ -20,18 +20,35 @@ pub const STALE: Duration = Duration::from_secs(30);
 pub fn page(status: &Status, age: Option<Duration>) -> String {
     let mut text = format!("{}\n", headline(status));
     if let Some(words) = caution(status, age) {
-        text += &format!("{}\n", paint(style::WARN, &paragraph::wrap(&words, WIDTH, "", "")));
+        text += &format!(
+            "{}\n",
+            paint(style::WARN, &paragraph::wrap(&words, WIDTH, "", ""))
+        );
     }
     if !status.members.is_empty() {
         text += &format!("\n{}", members(status));
     }
     text += &endings(status);
-    text += &section("Doing", style::NAME, status.plan.iter().map(|step| (String::new(), step.clone())));
-    let waits = status.waits.iter().map(|wait| (wait.reason.clone(), told(wait.member.as_deref(), &wait.detail)));
+    text += &section(
+        "Doing",
+        style::NAME,
+        status.plan.iter().map(|step| (String::new(), step.clone())),
+    );
+    let waits = status
+        .waits
+        .iter()
+        .map(|wait| (wait.reason.clone(), told(wait.member.as_deref(), &wait.detail)));
     text += &section("Waiting for", style::WARN, waits);
-    let blocks = status.blocks.iter().map(|block| (block.reason.clone(), told(block.member.as_deref(), &block.detail)));
+    let blocks = status
+        .blocks
+        .iter()
+        .map(|block| (block.reason.clone(), told(block.member.as_deref(), &block.detail)));
     text += &section("Blocked by", style::BAD, blocks);
-    text += &section("Problems", style::WARN, status.problems.iter().map(|text| (String::new(), text.clone())));
+    text += &section(
+        "Problems",
+        style::WARN,
+        status.problems.iter().map(|text| (String::new(), text.clone())),
+    );
     text
 }
 
@@ -41,12 +58,21 @@ fn headline(status: &Status) -> String {
     let mut known = Vec::new();
     known.extend(status.cluster_id.as_ref().map(|id| format!("id {id}")));
     known.push(versions(status));
-    format!("{} ({}) {}", paint(style::HEAD, &status.cluster), known.join(", "), paint(style, &words))
+    format!(
+        "{} ({}) {}",
+        paint(style::HEAD, &status.cluster),
+        known.join(", "),
+        paint(style, &words)
+    )
 }
 
 /// `etcd 3.6.16`, or `etcd 3.5.35 and 3.6.16, wanted 3.6.16` while it moves.
 fn versions(status: &Status) -> String {
-    let mut running: Vec<&str> = status.members.iter().filter_map(|member| member.version.as_deref()).collect();
+    let mut running: Vec<&str> = status
+        .members
+        .iter()
+        .filter_map(|member| member.version.as_deref())
+        .collect();
     running.sort_unstable();
     running.dedup();
     let wanted = status.spec.version.as_str();
@@ -59,15 +85,24 @@ fn versions(status: &Status) -> String {
 
 /// How the cluster is, in words.
 pub fn health(status: &Status) -> (Style, String) {
-    let voters: Vec<&Member> = status.members.iter().filter(|m| matches!(m.role.as_str(), "leader" | "voter")).collect();
+    let voters: Vec<&Member> = status
+        .members
+        .iter()
+        .filter(|m| matches!(m.role.as_str(), "leader" | "voter"))
+        .collect();
     let healthy = voters.iter().filter(|member| member.healthy).count();
     let quorum = voters.len() / 2 + 1;
     let all = |count: usize| match count {
         1 => "its only member serves".to_owned(),
+        2 => "both members serve".to_owned(),
         count => format!("all {count} members serve"),
     };
     if !status.supervisor.running {
-        let words = if is_stopped(status) { "is stopped" } else { "is not supervised" };
+        let words = if is_stopped(status) {
+            "is stopped"
+        } else {
+            "is not supervised"
+        };
         return (style::WARN, words.to_owned());
     }
     if status.ready {
@@ -75,11 +110,18 @@ pub fn health(status: &Status) -> (Style, String) {
     }
     if voters.is_empty() {
         // Without a quorum nobody can say who votes.
-        let running = status.members.iter().filter(|member| member.pid.is_some()).count();
+        let running = status
+            .members
+            .iter()
+            .filter(|member| member.pid.is_some())
+            .count();
         return match (&status.cluster_id, status.blocks.is_empty()) {
             (None, true) => (style::WARN, "is starting".to_owned()),
             (None, false) => (style::BAD, "cannot start".to_owned()),
-            (Some(_), _) => (style::BAD, format!("has no quorum: {running} of {} members run", status.members.len())),
+            (Some(_), _) => (
+                style::BAD,
+                format!("has no quorum: {running} of {} members run", status.members.len()),
+            ),
         };
     }
     if healthy < quorum {
@@ -103,14 +145,18 @@ pub fn health(status: &Status) -> (Style, String) {
 
 /// Why this should not be taken for the present.
 fn caution(status: &Status, age: Option<Duration>) -> Option<String> {
-    let ago = age.map_or("some time ago".to_owned(), |age| format!("{} ago", duration::say(age)));
+    let ago = age.map_or("some time ago".to_owned(), |age| {
+        format!("{} ago", duration::say(age))
+    });
     if !status.supervisor.running && is_stopped(status) {
-        return Some(format!("It was stopped {ago}. `quorate up` starts it again from its data."));
+        return Some(format!(
+            "Nothing runs; it was last seen {ago}. `quorate up` starts it again from its data."
+        ));
     }
     if !status.supervisor.running {
         return Some(format!(
-            "No supervisor runs. This is what was last seen, {ago}; members that still run go on serving. \
-             `quorate up` takes over, `quorate down` stops what is left."
+            "No supervisor runs; the members were last looked at {ago}, and those that run go on serving. \
+             `quorate up` takes them over, `quorate down` stops them."
         ));
     }
     let stale = age.is_some_and(|age| age >= STALE);
@@ -132,7 +178,7 @@ fn members(status: &Status) -> String {
             Cell::styled(style::HEAD, &member.name),
             Cell::text(member.id.as_deref().unwrap_or("-")),
             Cell::text(role(member)),
-            health_of(member),
+            health_of(member, status.supervisor.running),
             Cell::text(member.version.as_deref().unwrap_or("-")),
             size(member.db_size),
             size(member.db_size_in_use),
@@ -141,21 +187,35 @@ fn members(status: &Status) -> String {
         ]
     };
     let rows: Vec<Vec<Cell>> = status.members.iter().map(row).collect();
-    let headings = ["NAME", "ID", "ROLE", "HEALTH", "VERSION", "DB", "IN USE", "PID", "CLIENT URL"];
+    let headings = [
+        "NAME",
+        "ID",
+        "ROLE",
+        "HEALTH",
+        "VERSION",
+        "DB",
+        "IN USE",
+        "PID",
+        "CLIENT URL",
+    ];
     table::draw(&headings, &rows, "")
 }
 
 /// Who led when it was stopped leads no more.
 fn role(member: &Member) -> &str {
-    if member.role == "leader" && !member.leader { "voter" } else { &member.role }
+    if member.role == "leader" && !member.leader {
+        "voter"
+    } else {
+        &member.role
+    }
 }
 
-/// One word: healthy, starting, stopping, stopped, down.
-fn health_of(member: &Member) -> Cell {
+/// One word. Without a supervisor nobody asks a member how it is.
+fn health_of(member: &Member, supervised: bool) -> Cell {
     match (member.healthy, member.process.as_str()) {
         (true, _) => Cell::styled(style::GOOD, "healthy"),
-        (false, "running") => Cell::styled(style::WARN, "unhealthy"),
-        (false, word @ ("stopping" | "stopped")) => Cell::styled(style::WARN, word),
+        (false, "running") if supervised => Cell::styled(style::WARN, "unhealthy"),
+        (false, word @ ("running" | "stopping" | "stopped")) => Cell::styled(style::WARN, word),
         (false, _) => Cell::styled(style::BAD, "down"),
     }
 }
@@ -165,12 +225,22 @@ fn endings(status: &Status) -> String {
     let known = |process: &str| matches!(process, "" | "running" | "stopping" | "stopped");
     let line = |member: &Member| {
         let how = member.process.strip_prefix("ended: ").unwrap_or(&member.process);
-        let words = format!("{} is down: {how}; see `quorate logs {}`", member.name, member.name);
+        let words = format!(
+            "{} is down: {how}; see `quorate logs {}`",
+            member.name, member.name
+        );
         format!("{}\n", paragraph::wrap(&words, WIDTH, "  ", "    "))
     };
-    let ended = status.members.iter().filter(|member| !member.healthy && !known(&member.process));
+    let ended = status
+        .members
+        .iter()
+        .filter(|member| !member.healthy && !known(&member.process));
     let lines: String = ended.map(line).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n{lines}")
+    }
 }
 
 /// A heading and a line for each item, or nothing where there is none. Reasons come with the way to their page.
@@ -178,7 +248,11 @@ fn section(title: &str, style: Style, items: impl Iterator<Item = (String, Strin
     let mut text = String::new();
     let mut reasons: Vec<String> = Vec::new();
     for (reason, detail) in items {
-        let words = if reason.is_empty() { detail } else { format!("{reason}: {detail}") };
+        let words = if reason.is_empty() {
+            detail
+        } else {
+            format!("{reason}: {detail}")
+        };
         let wrapped = paragraph::wrap(&words, WIDTH, "  ", "    ");
         text += &format!("{}\n", wrapped.replacen(&reason, &paint(style, &reason), 1));
         if !reason.is_empty() && !reasons.contains(&reason) {

@@ -15,18 +15,30 @@ pub fn page(status: &Status, etcdctl: Option<&Path>, root: &str) -> String {
         count => format!("{count} members"),
     };
     let head = format!("{} is up: {count}, etcd {}", status.cluster, status.spec.version);
-    let mut text = format!("\n{}\n\n{}\n", paint(style::GOOD.bold(), &head), members(&status.members));
-    let mut row = |title: &str, value: &str| text += &format!("  {}  {value}\n", paint(style::DIM, &format!("{title:<12}")));
+    let mut text = format!(
+        "\n{}\n\n{}\n",
+        paint(style::GOOD.bold(), &head),
+        members(&status.members)
+    );
+    let mut row = |title: &str, value: &str| {
+        text += &format!("  {}  {value}\n", paint(style::DIM, &format!("{title:<12}")))
+    };
     row("endpoints", &status.endpoints.join(","));
     match &status.certs {
-        Some(certs) => row("certificates", &certs.ca.parent().unwrap_or(&certs.ca).display().to_string()),
+        Some(certs) => row(
+            "certificates",
+            &certs.ca.parent().unwrap_or(&certs.ca).display().to_string(),
+        ),
         None => row("certificates", "none: TLS is off in the manifest"),
     }
     row("manifest", &status.manifest.display().to_string());
     text += &format!("\n  Try it:\n{}\n", indented(&to_try(status, etcdctl, root)));
     text += &format!(
         "\n  Edit the manifest or run {} in another terminal; Ctrl-C stops all members.\n\n",
-        paint(style::NAME, &format!("quorate scale {}{root}", next_size(status.spec.replicas)))
+        paint(
+            style::NAME,
+            &format!("quorate scale {}{root}", next_size(status.spec.replicas))
+        )
     );
     text
 }
@@ -46,8 +58,14 @@ fn members(members: &[Member]) -> String {
 
 /// One command, ready to be copied.
 fn to_try(status: &Status, etcdctl: Option<&Path>, root: &str) -> String {
-    let Some(etcdctl) = etcdctl else { return format!("quorate status{root}") };
-    let mut command = vec![format!("{} --endpoints {}", quoted(etcdctl), status.endpoints.join(","))];
+    let Some(etcdctl) = etcdctl else {
+        return format!("quorate status{root}");
+    };
+    let mut command = vec![format!(
+        "{} --endpoints {}",
+        quoted(etcdctl),
+        status.endpoints.join(",")
+    )];
     if let Some(certs) = &status.certs {
         let (ca, cert, key) = (quoted(&certs.ca), quoted(&certs.cert), quoted(&certs.key));
         command.push(format!("--cacert {ca}"));
@@ -58,13 +76,19 @@ fn to_try(status: &Status, etcdctl: Option<&Path>, root: &str) -> String {
 }
 
 fn indented(command: &str) -> String {
-    let lines = command.lines().map(|line| format!("    {}", paint(style::NAME, line)));
+    let lines = command
+        .lines()
+        .map(|line| format!("    {}", paint(style::NAME, line)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The next size worth trying.
 fn next_size(replicas: u32) -> u32 {
-    if replicas < 3 { 3 } else { replicas.saturating_add(2) | 1 }
+    if replicas < 3 {
+        3
+    } else {
+        replicas.saturating_add(2) | 1
+    }
 }
 
 #[cfg(test)]
@@ -85,11 +109,22 @@ mod tests {
         };
         Status {
             cluster: "etcd".to_owned(),
-            spec: Wanted { replicas: 3, version: "3.6.16".to_owned(), paused: false },
+            spec: Wanted {
+                replicas: 3,
+                version: "3.6.16".to_owned(),
+                paused: false,
+            },
             members: vec![member(0, "leader"), member(1, "voter")],
-            endpoints: vec!["https://127.0.0.1:2379".to_owned(), "https://127.0.0.1:2381".to_owned()],
+            endpoints: vec![
+                "https://127.0.0.1:2379".to_owned(),
+                "https://127.0.0.1:2381".to_owned(),
+            ],
             manifest: PathBuf::from("/r/cluster.yaml"),
-            certs: Some(Certs { ca: "/r/pki/ca.crt".into(), cert: "/r/pki/c.crt".into(), key: "/r/pki/c.key".into() }),
+            certs: Some(Certs {
+                ca: "/r/pki/ca.crt".into(),
+                cert: "/r/pki/c.crt".into(),
+                key: "/r/pki/c.key".into(),
+            }),
             ..Status::default()
         }
     }
@@ -125,9 +160,22 @@ etcd is up: 2 members, etcd 3.6.16
 
     #[test]
     fn without_them() {
-        let text = plain(&Status { certs: None, ..status() }, None, " --root /r");
-        assert!(text.contains("  certificates  none: TLS is off in the manifest\n"), "{text}");
-        assert!(text.contains("  Try it:\n    quorate status --root /r\n"), "{text}");
+        let text = plain(
+            &Status {
+                certs: None,
+                ..status()
+            },
+            None,
+            " --root /r",
+        );
+        assert!(
+            text.contains("  certificates  none: TLS is off in the manifest\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("  Try it:\n    quorate status --root /r\n"),
+            "{text}"
+        );
         assert!(text.contains("run quorate scale 5 --root /r in"), "{text}");
         assert_eq!([1, 2, 3, 4, 5].map(next_size), [3, 3, 5, 7, 7]);
     }

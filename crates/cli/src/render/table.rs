@@ -15,17 +15,27 @@ pub struct Cell {
 impl Cell {
     /// Plain text.
     pub fn text(text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), style: Style::new(), right: false }
+        Cell {
+            text: text.into(),
+            style: Style::new(),
+            right: false,
+        }
     }
 
     /// Text in a colour.
     pub fn styled(style: Style, text: impl Into<String>) -> Cell {
-        Cell { style, ..Cell::text(text) }
+        Cell {
+            style,
+            ..Cell::text(text)
+        }
     }
 
     /// A number, or what stands in its place: aligned to the right.
     pub fn number(text: impl Into<String>) -> Cell {
-        Cell { right: true, ..Cell::text(text) }
+        Cell {
+            right: true,
+            ..Cell::text(text)
+        }
     }
 
     fn width(&self) -> usize {
@@ -45,19 +55,31 @@ impl Cell {
 
 /// The table as text: a heading line, then a line for each row. A heading is aligned as the cells below it.
 pub fn draw(headings: &[&str], rows: &[Vec<Cell>], indent: &str) -> String {
-    let right = |column: usize| rows.first().and_then(|row| row.get(column)).is_some_and(|cell| cell.right);
+    let right = |column: usize| {
+        rows.first()
+            .and_then(|row| row.get(column))
+            .is_some_and(|cell| cell.right)
+    };
     let heading = |(column, text): (usize, &&str)| Cell {
         right: right(column),
         ..Cell::styled(style::DIM, *text)
     };
     let head: Vec<Cell> = headings.iter().enumerate().map(heading).collect();
     let all: Vec<&Vec<Cell>> = std::iter::once(&head).chain(rows).collect();
-    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0);
+    let width = |column: usize| {
+        all.iter()
+            .filter_map(|row| row.get(column))
+            .map(Cell::width)
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let line = |row: &&Vec<Cell>| {
         let last = row.len().saturating_sub(1);
         let cells = row.iter().zip(&widths).enumerate();
-        let drawn: Vec<String> = cells.map(|(at, (cell, width))| cell.draw(*width, at == last)).collect();
+        let drawn: Vec<String> = cells
+            .map(|(at, (cell, width))| cell.draw(*width, at == last))
+            .collect();
         format!("{indent}{}\n", drawn.join("  "))
     };
     all.iter().map(line).collect()

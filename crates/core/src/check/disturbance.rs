@@ -50,7 +50,8 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
             }
         }
         let (others, healthy) = voters_but(case.observed, Some(id));
-        let few = others <= 1 && healthy == others;
+        // One or two members that are all there should be cannot do without any; a third one that is missing can be waited for.
+        let few = others <= 1 && healthy == others && case.spec.replicas <= 2;
         if !few && !majority(healthy, others + 1) {
             refuse(
                 found,

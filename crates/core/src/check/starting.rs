@@ -31,6 +31,9 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         }
         volume(case, step, *ordinal, *generation, view, found);
         newness(case, step, *ordinal, how, view, found);
+        if view.replay_limit.is_some_and(|newest| version.minor > newest) {
+            refuse(found, 7, format!("{step}, which cannot replay its log"));
+        }
         versions(case, step, *ordinal, *version, found);
     }
 }
@@ -70,7 +73,7 @@ fn newness(
     view: &SlotView,
     found: &mut Vec<Violation>,
 ) {
-    if *how == StartHow::Resume {
+    if matches!(how, StartHow::Resume | StartHow::Settle) {
         if !matches!(view.volume, Volume::Data { .. }) {
             refuse(found, 4, format!("{step}, which has none"));
         }
@@ -120,7 +123,7 @@ fn newness(
                 refuse(found, 4, format!("{step} with another list than the present one"));
             }
         }
-        StartHow::Resume => {}
+        StartHow::Resume | StartHow::Settle => {}
     }
 }
 

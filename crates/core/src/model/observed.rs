@@ -40,6 +40,9 @@ pub struct SlotView {
     pub status: Option<MemberStatus>,
     /// Why the ground could not start it even if told to (a port is taken, no such etcd here).
     pub cannot_start: Option<String>,
+    /// The newest minor that could replay the log of the present volume, if there is such a limit. Looked at when the
+    /// spec wants a newer minor than the memory knows to have served; `None` otherwise.
+    pub replay_limit: Option<u32>,
 }
 
 /// A data directory at a glance.

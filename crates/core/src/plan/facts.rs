@@ -39,10 +39,14 @@ impl Pass<'_> {
         let now = self.now;
         for ordinal in self.ordinals() {
             let Some(view) = self.view(ordinal) else { continue };
+            let settled = view.replay_limit.is_none();
             let ours = self.holds_its_own_data(ordinal);
             let slot = self.slot_mut(ordinal);
             if ours {
                 slot.mark = Mark::Started;
+            }
+            if settled {
+                slot.settles = 0;
             }
             let status = view.status.as_ref();
             if let Some(status) = status {

@@ -20,7 +20,15 @@ impl Pass<'_> {
                         );
                         self.block(BlockReason::ForeignData, Some(ordinal), detail);
                     } else if self.belongs(ordinal) {
-                        self.start(ordinal, StartHow::Resume);
+                        let settle = self.disturbance_of(ordinal).is_some_and(|d| d.settle);
+                        self.start(
+                            ordinal,
+                            if settle {
+                                StartHow::Settle
+                            } else {
+                                StartHow::Resume
+                            },
+                        );
                     }
                 }
                 (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {

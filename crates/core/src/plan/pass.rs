@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Block, BlockReason, Plan, Step, Wait, WaitReason, pace};
 use crate::guard::{Counted, Guards};
-use crate::memory::{Mark, Memory, Slot};
+use crate::memory::{Disturbance, Mark, Memory, Slot};
 use crate::model::{
     FirstStart, Listed, MemberId, Observed, Ordinal, Process, QuorumView, SlotView, Spec, Time, Version,
     Volume,
@@ -236,13 +236,17 @@ impl<'a> Pass<'a> {
 
     /// The version to start a slot with: the wanted one if its turn has come and all may go there, else what it ran.
     pub fn start_version(&self, ordinal: Ordinal) -> Version {
-        let disturbance = self.memory.disturbance.as_ref();
-        let in_turn = disturbance.is_some_and(|d| d.ordinal == ordinal);
+        let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
         match self.memory.slot(ordinal).version {
             Some(_) if in_turn && self.version_is_open() => self.spec.version,
             Some(version) => version,
             None => self.join_version(),
         }
+    }
+
+    /// The disturbance under way, if it is this slot's.
+    pub fn disturbance_of(&self, ordinal: Ordinal) -> Option<&Disturbance> {
+        self.memory.disturbance.as_ref().filter(|d| d.ordinal == ordinal)
     }
 
     /// May every member go to the wanted version? One that cannot keeps the others from going where it cannot follow.

@@ -34,6 +34,9 @@ impl Pass<'_> {
         if self.starting(ordinal) {
             return None;
         }
+        if self.fails_as_wanted(ordinal) {
+            return None;
+        }
         match (&view.volume, &view.process) {
             // A member that has just been started for the first time has no data yet; only one that had some lost it.
             (Volume::Empty, Process::Running { .. }) if slot.mark == Mark::Started => Some(
@@ -53,6 +56,15 @@ impl Pass<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Was it restarted with the wanted version and has it never served with it? Then the version is at fault, not the
+    /// data: replacing it would only bring the next member's turn, and the next failure.
+    pub fn fails_as_wanted(&self, ordinal: Ordinal) -> bool {
+        let slot = self.memory.slot(ordinal);
+        let tried = slot.version == Some(self.spec.version) && slot.served != Some(self.spec.version);
+        let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
+        in_turn && tried && slot.starts >= pace::CRASH_LIMIT && self.stopped(ordinal)
     }
 
     fn replace(&mut self, victim: &Known, ordinal: Ordinal, why: &str) {

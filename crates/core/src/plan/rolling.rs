@@ -2,7 +2,7 @@
 //! all are well, leadership moved off just before.
 
 use super::pass::{Known, Pass};
-use super::{BlockReason, Step, WaitReason};
+use super::{BlockReason, Step, WaitReason, pace};
 use crate::guard::Guard;
 use crate::memory::Disturbance;
 use crate::model::{Ordinal, Process, Version, VersionPath};
@@ -17,8 +17,18 @@ impl Pass<'_> {
             .filter(|k| self.behind(k, open))
             .collect();
         if let Some(disturbed) = self.memory.disturbance.as_ref().map(|d| d.ordinal) {
-            let detail = format!("{} is being restarted", self.spec.member_name(disturbed));
-            self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
+            let name = self.spec.member_name(disturbed);
+            if self.fails_as_wanted(disturbed) {
+                let starts = self.memory.slot(disturbed).starts;
+                let version = self.spec.version;
+                let detail = format!(
+                    "{name} ended {starts} times as etcd {version} without serving; no other is touched"
+                );
+                self.block(BlockReason::NewVersionFails, Some(disturbed), detail);
+            } else {
+                let detail = format!("{name} is being restarted");
+                self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
+            }
             if self.guards.on(Guard::OneDisturbed) {
                 return true;
             }
@@ -68,13 +78,34 @@ impl Pass<'_> {
             );
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
+        let settle = self.must_settle(ordinal);
+        if settle && self.memory.slot(ordinal).settles >= pace::SETTLES_MAX {
+            let detail = format!(
+                "{} still has log entries that etcd {} cannot replay, although it was restarted {} times to take a \
+                 raft snapshot",
+                self.spec.member_name(ordinal),
+                self.spec.version,
+                pace::SETTLES_MAX
+            );
+            return self.block(BlockReason::VersionPath, Some(ordinal), detail);
+        }
         if self.lead_elsewhere(victim.listed.id) {
+            let since = self.now;
             self.memory.disturbance = Some(Disturbance {
                 ordinal,
-                since: self.now,
+                since,
+                settle,
             });
+            self.slot_mut(ordinal).settles += u32::from(settle);
             self.step(Step::Stop { ordinal });
         }
+    }
+
+    /// Would the wanted etcd find log entries that it cannot replay? Seen with 3.4 to 3.5 to 3.6 and 3.5 to 3.6 to 3.7:
+    /// it panics at every start, and the data is of the newer minor by then.
+    fn must_settle(&self, ordinal: Ordinal) -> bool {
+        let limit = self.view(ordinal).and_then(|v| v.replay_limit);
+        self.guards.on(Guard::VersionStep) && limit.is_some_and(|newest| self.spec.version.minor > newest)
     }
 
     /// May every member go to the wanted version? If not, that blocks the version, not the rest.

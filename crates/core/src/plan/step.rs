@@ -89,6 +89,8 @@ pub enum StartHow {
     },
     /// From its own data, as whatever it was.
     Resume,
+    /// The same, taking a raft snapshot at once: it puts log entries behind it that a newer etcd could not replay.
+    Settle,
 }
 
 /// A fingerprint of a member list. The executor reads the list again and refuses a step whose basis has moved.
@@ -153,6 +155,7 @@ impl fmt::Display for Step {
                     StartHow::New { .. } => "as a first member",
                     StartHow::Join { .. } => "as a joining learner",
                     StartHow::Resume => "from its data",
+                    StartHow::Settle => "from its data, to take a raft snapshot",
                 };
                 write!(f, "start member {ordinal} ({generation}) {how}, etcd {version}")
             }

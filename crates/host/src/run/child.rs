@@ -20,11 +20,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::evidence;
 use super::handle::Handle;
 use super::identity::Identity;
 use super::launch::Launch;
 use super::record::Record;
-use super::evidence;
 use crate::{Error, log, supervise};
 
 /// How long a member may take to stop before it is killed.
@@ -74,7 +74,10 @@ impl Runner {
 
     /// Launches a member. Returns once the launcher runs; whether etcd does is for the next observation.
     pub(crate) fn start(&mut self, ordinal: Ordinal, launch: &Launch) -> Result<u32, Error> {
-        let refused = |why: &str| Error::LaunchRefused { member: launch.member.clone(), why: why.to_owned() };
+        let refused = |why: &str| Error::LaunchRefused {
+            member: launch.member.clone(),
+            why: why.to_owned(),
+        };
         if self.members.contains_key(&ordinal) {
             return Err(refused("its process still runs"));
         }
@@ -92,8 +95,14 @@ impl Runner {
             .spawn()
             .map_err(spawn_failed)?;
         // Not reaped before it is waited for below, so the number is still its own.
-        let pid = child.id().ok_or_else(|| spawn_failed(io::Error::other("it ended at once")))?;
-        let unknown = |source| Error::Process { doing: "identify", pid, source };
+        let pid = child
+            .id()
+            .ok_or_else(|| spawn_failed(io::Error::other("it ended at once")))?;
+        let unknown = |source| Error::Process {
+            doing: "identify",
+            pid,
+            source,
+        };
         let identity = Identity::of(pid).map_err(unknown)?;
         let identity = identity.ok_or_else(|| spawn_failed(io::Error::other("it ended at once")))?;
         let handle = Handle::open(&identity).map_err(unknown)?;
@@ -110,7 +119,10 @@ impl Runner {
             child: Some(child),
             handle,
             log: launch.log.clone(),
-            first_start: launch.first_start.clone().map(|path| (path, launch.data_dir.clone())),
+            first_start: launch
+                .first_start
+                .clone()
+                .map(|path| (path, launch.data_dir.clone())),
         };
         self.enter(ordinal, record, watch);
         Ok(pid)
@@ -119,9 +131,21 @@ impl Runner {
     /// Takes over a process that another supervisor launched; `false` if it no longer lives.
     pub(crate) fn adopt(&mut self, ordinal: Ordinal, record: Record, log: PathBuf) -> Result<bool, Error> {
         let pid = record.identity.pid;
-        let unknown = |source| Error::Process { doing: "watch", pid, source };
-        let Some(handle) = Handle::open(&record.identity).map_err(unknown)? else { return Ok(false) };
-        let watch = Watch { ordinal, child: None, handle: Some(handle), log, first_start: None };
+        let unknown = |source| Error::Process {
+            doing: "watch",
+            pid,
+            source,
+        };
+        let Some(handle) = Handle::open(&record.identity).map_err(unknown)? else {
+            return Ok(false);
+        };
+        let watch = Watch {
+            ordinal,
+            child: None,
+            handle: Some(handle),
+            log,
+            first_start: None,
+        };
         self.enter(ordinal, record, watch);
         Ok(true)
     }
@@ -132,7 +156,14 @@ impl Runner {
         self.ends.remove(&ordinal);
         let starts = self.starts.entry(ordinal).or_default();
         *starts = starts.saturating_add(1);
-        self.members.insert(ordinal, Member { record, stopping: false, stop });
+        self.members.insert(
+            ordinal,
+            Member {
+                record,
+                stopping: false,
+                stop,
+            },
+        );
     }
 
     /// Asks a member to stop; it has [`STOP_LIMIT`]. Nothing runs: nothing happens.
@@ -149,14 +180,24 @@ impl Runner {
     pub(crate) async fn stop_all(&mut self, leader: Option<Ordinal>) -> Result<(), Error> {
         let ordinals: Vec<Ordinal> = self.members.keys().copied().collect();
         let all = async {
-            ordinals.iter().filter(|ordinal| Some(**ordinal) != leader).for_each(|ordinal| self.stop(*ordinal));
+            ordinals
+                .iter()
+                .filter(|ordinal| Some(**ordinal) != leader)
+                .for_each(|ordinal| self.stop(*ordinal));
             let _ = timeout(LEADER_PAUSE, self.until_only(leader)).await;
             ordinals.iter().for_each(|ordinal| self.stop(*ordinal));
             self.until_only(None).await;
         };
         if timeout(STOP_ALL_LIMIT, all).await.is_err() {
-            let pids: Vec<String> = self.members.values().map(|m| m.record.identity.pid.to_string()).collect();
-            return Err(Error::StillRunning { what: format!("etcd (pid {})", pids.join(", ")), limit: STOP_ALL_LIMIT });
+            let pids: Vec<String> = self
+                .members
+                .values()
+                .map(|m| m.record.identity.pid.to_string())
+                .collect();
+            return Err(Error::StillRunning {
+                what: format!("etcd (pid {})", pids.join(", ")),
+                limit: STOP_ALL_LIMIT,
+            });
         }
         Ok(())
     }
@@ -204,7 +245,9 @@ impl Runner {
     /// The process of a member as the planner sees it.
     pub(crate) fn process(&self, ordinal: Ordinal) -> Process {
         match self.members.get(&ordinal) {
-            None => Process::Stopped { last: self.ends.get(&ordinal).cloned() },
+            None => Process::Stopped {
+                last: self.ends.get(&ordinal).cloned(),
+            },
             Some(member) if member.stopping => Process::Stopping,
             Some(Member { record, .. }) => Process::Running {
                 since: record.since,
@@ -217,7 +260,9 @@ impl Runner {
 
     /// How often this supervisor has seen a member start again.
     pub(crate) fn restarts(&self, ordinal: Ordinal) -> u32 {
-        self.starts.get(&ordinal).map_or(0, |starts| starts.saturating_sub(1))
+        self.starts
+            .get(&ordinal)
+            .map_or(0, |starts| starts.saturating_sub(1))
     }
 
     /// How many run.
@@ -265,7 +310,14 @@ impl Watch {
             Some(line) if !asked => format!("{how}; last logged: {line}"),
             _ => how,
         };
-        Ended { ordinal: self.ordinal, exit: Exit { at: supervise::now(), asked, how } }
+        Ended {
+            ordinal: self.ordinal,
+            exit: Exit {
+                at: supervise::now(),
+                asked,
+                how,
+            },
+        }
     }
 
     async fn end(&mut self) -> String {
@@ -283,7 +335,9 @@ impl Watch {
     }
 
     fn has_wal(&self) -> bool {
-        self.first_start.as_ref().is_some_and(|(_, data_dir)| evidence::has_wal(data_dir))
+        self.first_start
+            .as_ref()
+            .is_some_and(|(_, data_dir)| evidence::has_wal(data_dir))
     }
 
     fn signal(&self, signal: Signal) {
@@ -293,4 +347,3 @@ impl Watch {
         }
     }
 }
-

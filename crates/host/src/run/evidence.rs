@@ -35,7 +35,9 @@ const ENDED: &str = "ended-without-data";
 impl Evidence {
     /// Reads it.
     pub fn read(path: &Path) -> Result<Evidence, Error> {
-        let Some(content) = durable::read(path, 1024)? else { return Ok(Evidence::Absent) };
+        let Some(content) = durable::read(path, 1024)? else {
+            return Ok(Evidence::Absent);
+        };
         Ok(match std::str::from_utf8(&content).map(str::trim) {
             Ok(ARMED) => Evidence::Armed,
             Ok(FIRED) => Evidence::Fired,
@@ -96,7 +98,10 @@ pub fn has_wal(data_dir: &Path) -> bool {
         Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
     };
     entries.into_iter().any(|entry| match entry {
-        Ok(entry) => entry.path().extension().is_some_and(|extension| extension == "wal"),
+        Ok(entry) => entry
+            .path()
+            .extension()
+            .is_some_and(|extension| extension == "wal"),
         Err(_) => true,
     })
 }
@@ -110,14 +115,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c-0-g0.first");
         assert_eq!(fire(&path).unwrap(), Evidence::Absent);
-        assert_eq!(Evidence::read(&path).unwrap(), Evidence::Absent, "nothing is fired that was not armed");
+        assert_eq!(
+            Evidence::read(&path).unwrap(),
+            Evidence::Absent,
+            "nothing is fired that was not armed"
+        );
         ended_without_data(&path).unwrap();
         assert_eq!(Evidence::read(&path).unwrap(), Evidence::Absent);
         assert_eq!(arm(&path).unwrap(), Evidence::Armed);
         ended_without_data(&path).unwrap();
         assert_eq!(Evidence::read(&path).unwrap(), Evidence::Armed);
         assert_eq!(fire(&path).unwrap(), Evidence::Armed);
-        assert_eq!(arm(&path).unwrap(), Evidence::Fired, "what was fired is never armed again");
+        assert_eq!(
+            arm(&path).unwrap(),
+            Evidence::Fired,
+            "what was fired is never armed again"
+        );
         assert_eq!(fire(&path).unwrap(), Evidence::Fired);
         ended_without_data(&path).unwrap();
         assert_eq!(arm(&path).unwrap(), Evidence::EndedWithoutData);

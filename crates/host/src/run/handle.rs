@@ -22,7 +22,9 @@ pub(crate) struct Handle {
 impl Handle {
     /// A handle on this very process; `None` if it has ended.
     pub(crate) fn open(identity: &Identity) -> io::Result<Option<Handle>> {
-        let Some(pidfd) = identity.open()? else { return Ok(None) };
+        let Some(pidfd) = identity.open()? else {
+            return Ok(None);
+        };
         // Deprecated for types whose descriptor may change under it; an OwnedFd's does not, and the replacement is
         // an unsafe function, which this crate does without.
         #[expect(deprecated, reason = "sound for OwnedFd; the replacement needs unsafe")]

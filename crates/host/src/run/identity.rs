@@ -42,8 +42,14 @@ impl Identity {
         if matches!(state, 'Z' | 'X' | 'x') {
             return Ok(None);
         }
-        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-        Ok(Some(Identity { pid, start_time, boot_id }))
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+            .trim()
+            .to_owned();
+        Ok(Some(Identity {
+            pid,
+            start_time,
+            boot_id,
+        }))
     }
 
     /// Does this very process still run?
@@ -54,7 +60,9 @@ impl Identity {
     /// A handle on this very process; `None` if it has ended. The handle is opened first and the identity proved
     /// after, so the number cannot change hands in between.
     pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
-        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
         let handle = match rustix::process::pidfd_open(pid, PidfdFlags::NONBLOCK) {
             Ok(handle) => handle,
             Err(rustix::io::Errno::SRCH | rustix::io::Errno::INVAL) => return Ok(None),
@@ -67,7 +75,9 @@ impl Identity {
 /// The arguments of a process; empty if they cannot be read.
 pub(crate) fn arguments(pid: u32) -> Vec<String> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect()
+    line.split(|byte| *byte == 0)
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
 }
 
 /// State and start time from the text of /proc/PID/stat. The second field is a name in parentheses that may itself
@@ -97,10 +107,16 @@ mod tests {
         let own = Identity::own().unwrap();
         assert!(own.lives().unwrap());
         assert!(own.open().unwrap().is_some());
-        let other = Identity { start_time: own.start_time + 1, ..own.clone() };
+        let other = Identity {
+            start_time: own.start_time + 1,
+            ..own.clone()
+        };
         assert!(!other.lives().unwrap());
         assert!(other.open().unwrap().is_none());
-        let other = Identity { boot_id: "another".to_owned(), ..own };
+        let other = Identity {
+            boot_id: "another".to_owned(),
+            ..own
+        };
         assert!(other.open().unwrap().is_none());
     }
 

@@ -78,16 +78,24 @@ pub fn main(json: &str) -> Error {
 
 /// Takes the lock, writes the record and fires the evidence.
 fn prepare(launch: &Launch) -> Result<File, Error> {
-    let refused = |why: String| Error::LaunchRefused { member: launch.member.clone(), why };
+    let refused = |why: String| Error::LaunchRefused {
+        member: launch.member.clone(),
+        why,
+    };
     // A session of its own: Ctrl-C in the terminal is for the supervisor, which then stops members in order.
     let _ = rustix::process::setsid();
-    let lock = lock(&launch.alive)?.ok_or_else(|| refused("a process of this member still runs".to_owned()))?;
+    let lock =
+        lock(&launch.alive)?.ok_or_else(|| refused("a process of this member still runs".to_owned()))?;
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     if parent != i32::try_from(launch.supervisor).ok() {
         return Err(refused("the supervisor that asked for it has ended".to_owned()));
     }
     make_private(&launch.data_dir)?;
-    let unknown = |source| Error::Process { doing: "identify", pid: std::process::id(), source };
+    let unknown = |source| Error::Process {
+        doing: "identify",
+        pid: std::process::id(),
+        source,
+    };
     let record = Record {
         identity: Identity::own().map_err(unknown)?,
         since: launch.since,
@@ -99,7 +107,9 @@ fn prepare(launch: &Launch) -> Result<File, Error> {
     record.write(&launch.record)?;
     let volume = launch.data_dir.display();
     if launch.first_start.is_none() && !evidence::has_wal(&launch.data_dir) {
-        return Err(refused(format!("it is to go on from its data, and there is none in {volume}")));
+        return Err(refused(format!(
+            "it is to go on from its data, and there is none in {volume}"
+        )));
     }
     if let Some(path) = &launch.first_start {
         if evidence::has_wal(&launch.data_dir) {
@@ -107,14 +117,20 @@ fn prepare(launch: &Launch) -> Result<File, Error> {
         }
         let present = evidence::fire(path)?;
         if !present.allows() {
-            return Err(refused(format!("a first start without proof that none ran before ({present:?})")));
+            return Err(refused(format!(
+                "a first start without proof that none ran before ({present:?})"
+            )));
         }
     }
     Ok(lock)
 }
 
 fn become_etcd(launch: &Launch, log: &File, lock: File) -> Error {
-    let failed = |source| Error::Exec { member: launch.member.clone(), program: launch.program.clone(), source };
+    let failed = |source| Error::Exec {
+        member: launch.member.clone(),
+        program: launch.program.clone(),
+        source,
+    };
     let (out, err) = match (log.try_clone(), log.try_clone()) {
         (Ok(out), Ok(err)) => (out, err),
         (Err(source), _) | (_, Err(source)) => return failed(source),
@@ -138,7 +154,13 @@ fn become_etcd(launch: &Launch, log: &File, lock: File) -> Error {
 
 /// Tries to lock a member's `alive` file; `None` if a process holds it.
 pub(crate) fn lock(path: &Path) -> Result<Option<File>, Error> {
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path);
     let file = opened.map_err(|source| Error::file("open", path, source))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
@@ -149,12 +171,19 @@ pub(crate) fn lock(path: &Path) -> Result<Option<File>, Error> {
 
 fn open_log(path: &Path) -> Result<File, Error> {
     // Append mode: the supervisor may cut the file while etcd writes to it.
-    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let opened = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path);
     opened.map_err(|source| Error::file("open", path, source))
 }
 
 fn make_private(directory: &Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory);
     made.map_err(|source| Error::file("create", directory, source))
 }

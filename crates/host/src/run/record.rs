@@ -36,13 +36,16 @@ pub(crate) struct Record {
 impl Record {
     /// Reads a record. A file that cannot be understood is no record: it claims nothing.
     pub(crate) fn read(path: &Path) -> Result<Option<Record>, Error> {
-        let Some(content) = durable::read(path, SIZE_MAX)? else { return Ok(None) };
+        let Some(content) = durable::read(path, SIZE_MAX)? else {
+            return Ok(None);
+        };
         Ok(serde_json::from_slice(&content).ok())
     }
 
     /// Writes the record.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let content = serde_json::to_vec(self).map_err(|e| Error::file("encode", path, io::Error::other(e)))?;
+        let content =
+            serde_json::to_vec(self).map_err(|e| Error::file("encode", path, io::Error::other(e)))?;
         durable::write(path, &content)
     }
 

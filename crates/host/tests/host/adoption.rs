@@ -13,15 +13,25 @@ fn a_killed_supervisor_leaves_members_that_the_next_adopts() {
         up.crash().await;
         assert!(!control::supervisor(place.root()).unwrap().unwrap().running);
         let up = place.up();
-        let after = place.until("taken over", |s| s.ready && s.supervisor.since != before.supervisor.since).await;
+        let after = place
+            .until("taken over", |s| {
+                s.ready && s.supervisor.since != before.supervisor.since
+            })
+            .await;
         assert_eq!(pids(&before), pids(&after), "the same processes");
         // An adopted member that is killed is started again like any other.
         let victim = after.members[1].pid.unwrap();
         crate::harness::kill(victim);
-        let healed = place.until("healed", |s| s.ready && !pids(s).contains(&victim) && pids(s).len() == 3).await;
+        let healed = place
+            .until("healed", |s| {
+                s.ready && !pids(s).contains(&victim) && pids(s).len() == 3
+            })
+            .await;
         assert_eq!(healed.members[1].id, after.members[1].id);
         up.down().await;
-        let leftover = pids(&healed).into_iter().find(|pid| std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
+        let leftover = pids(&healed)
+            .into_iter()
+            .find(|pid| std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
         assert_eq!(leftover, None, "adopted members are stopped as well");
     });
 }
@@ -33,7 +43,10 @@ fn down_stops_what_a_killed_supervisor_left() {
         let up = place.up();
         place.until_ready().await;
         up.crash().await;
-        assert_eq!(control::down(place.root()).await.unwrap(), Down::Leftovers { members: 1 });
+        assert_eq!(
+            control::down(place.root()).await.unwrap(),
+            Down::Leftovers { members: 1 }
+        );
         assert_eq!(control::down(place.root()).await.unwrap(), Down::NothingRan);
     });
 }
@@ -47,7 +60,9 @@ fn leftovers_of_another_authority_are_restarted_together() {
         up.crash().await;
         std::fs::remove_dir_all(place.root().join("pki")).unwrap();
         let up = place.up();
-        let after = place.until("ready again", |s| s.ready && pids(s).is_disjoint(&pids(&before))).await;
+        let after = place
+            .until("ready again", |s| s.ready && pids(s).is_disjoint(&pids(&before)))
+            .await;
         assert_eq!(after.cluster_id, before.cluster_id);
         up.down().await;
     });
@@ -64,10 +79,13 @@ fn a_member_started_once_is_not_started_twice() {
         std::fs::remove_file(place.root().join("run/t-0.json")).unwrap();
         let up = place.up();
         let pid = before.members[0].pid.unwrap();
-        let named = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.detail.contains(&format!("pid {pid}")));
+        let named =
+            |s: &quorate_host::Status| s.blocks.iter().any(|b| b.detail.contains(&format!("pid {pid}")));
         place.until("blocked, naming the process", named).await;
         crate::harness::kill(pid);
-        place.until("started once it is gone", |s| s.ready && !pids(s).contains(&pid)).await;
+        place
+            .until("started once it is gone", |s| s.ready && !pids(s).contains(&pid))
+            .await;
         up.down().await;
     });
 }
@@ -78,12 +96,25 @@ fn a_first_start_that_leaves_nothing_is_proved_and_repeated() {
         let place = Place::new(1, &newest());
         // An etcd that says its version and then dies at once, without a write-ahead log.
         let stub = place.root().join("stub");
-        let script = format!("#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: {}'\nexit 7\n", newest());
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: {}'\nexit 7\n",
+            newest()
+        );
         std::fs::write(&stub, script).unwrap();
-        std::process::Command::new("chmod").arg("+x").arg(&stub).status().unwrap();
+        std::process::Command::new("chmod")
+            .arg("+x")
+            .arg(&stub)
+            .status()
+            .unwrap();
         let up = place.up_with(Some(stub.clone()));
         let first = place.root().join("run/t-0-g0.first");
-        place.until("ended", |s| s.members.first().is_some_and(|m| m.process.contains("exit status: 7"))).await;
+        place
+            .until("ended", |s| {
+                s.members
+                    .first()
+                    .is_some_and(|m| m.process.contains("exit status: 7"))
+            })
+            .await;
         let evidence = std::fs::read_to_string(&first).unwrap();
         assert_eq!(evidence, "ended-without-data");
         up.crash().await;

@@ -12,7 +12,12 @@ fn three_members_come_up_and_go_down() {
         let up = place.up();
         let status = place.until_ready().await;
         assert_eq!(status.members.len(), 3);
-        assert!(status.members.iter().all(|m| m.healthy && m.id.is_some() && m.process == "running"));
+        assert!(
+            status
+                .members
+                .iter()
+                .all(|m| m.healthy && m.id.is_some() && m.process == "running")
+        );
         assert_eq!(status.members.iter().filter(|m| m.leader).count(), 1);
         assert_eq!(status.endpoints.len(), 3);
         assert_eq!(pids(&status).len(), 3);
@@ -21,7 +26,10 @@ fn three_members_come_up_and_go_down() {
         up.down().await;
         let status = place.status();
         assert!(!status.supervisor.running && pids(&status).is_empty());
-        assert_eq!(control::down(place.root()).await.unwrap(), control::Down::NothingRan);
+        assert_eq!(
+            control::down(place.root()).await.unwrap(),
+            control::Down::NothingRan
+        );
     });
 }
 
@@ -33,9 +41,14 @@ fn a_cluster_that_was_stopped_resumes_as_it_was() {
         let before = place.until_ready().await;
         up.down().await;
         let up = place.up();
-        let after = place.until("ready again", |s| s.ready && s.supervisor.since != before.supervisor.since).await;
+        let after = place
+            .until("ready again", |s| {
+                s.ready && s.supervisor.since != before.supervisor.since
+            })
+            .await;
         assert_eq!(before.cluster_id, after.cluster_id);
-        let ids = |status: &quorate_host::Status| status.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
+        let ids =
+            |status: &quorate_host::Status| status.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&before), ids(&after));
         up.down().await;
     });
@@ -44,7 +57,9 @@ fn a_cluster_that_was_stopped_resumes_as_it_was() {
 #[test]
 fn every_version_in_the_cache_starts() {
     let versions = default_cache().unwrap().join("etcd");
-    let names = versions.read_dir().unwrap_or_else(|error| panic!("run `make tools`: {error}"));
+    let names = versions
+        .read_dir()
+        .unwrap_or_else(|error| panic!("run `make tools`: {error}"));
     let mut tried = 0;
     for name in names.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
         if name.parse::<quorate_core::model::Version>().is_err() {
@@ -69,13 +84,21 @@ fn a_cluster_grows_and_shrinks_with_its_manifest() {
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("replicas: 1", "replicas: 3");
-        let grown = place.until("three members", |s| s.ready && s.members.len() == 3).await;
+        let grown = place
+            .until("three members", |s| s.ready && s.members.len() == 3)
+            .await;
         assert!(grown.members.iter().all(|m| m.healthy && !m.learner));
         place.edit_manifest("replicas: 3", "replicas: 1");
-        let shrunk = place.until("one member", |s| s.ready && s.members.len() == 1).await;
+        let shrunk = place
+            .until("one member", |s| s.ready && s.members.len() == 1)
+            .await;
         assert_eq!(shrunk.members[0].id, grown.members[0].id);
         assert_eq!(pids(&shrunk).len(), 1);
-        place.until("old data aside", |_| place.root().join("aside").read_dir().unwrap().count() == 2).await;
+        place
+            .until("old data aside", |_| {
+                place.root().join("aside").read_dir().unwrap().count() == 2
+            })
+            .await;
         up.down().await;
     });
 }
@@ -87,9 +110,28 @@ fn a_redeployment_restarts_one_after_the_other() {
         let up = place.up();
         let before = place.until_ready().await;
         place.edit_manifest("\n  host:\n", "\n  forceRedeploymentReason: again\n  host:\n");
-        let all_new = |s: &quorate_host::Status| s.ready && pids(s).is_disjoint(&pids(&before)) && pids(s).len() == 3;
+        let all_new =
+            |s: &quorate_host::Status| s.ready && pids(s).is_disjoint(&pids(&before)) && pids(s).len() == 3;
         let after = place.until("all restarted", all_new).await;
         assert!(after.members.iter().all(|m| m.restarts == 1));
+        up.down().await;
+    });
+}
+
+#[test]
+fn an_upgrade_goes_one_member_at_a_time() {
+    run(async {
+        let place = Place::new(3, "3.4.23");
+        let up = place.up();
+        let before = place.until_ready().await;
+        place.edit_manifest("version: 3.4.23", "version: 3.5.35");
+        let all = |s: &quorate_host::Status, v: &str| {
+            s.ready && s.members.iter().all(|m| m.version.as_deref() == Some(v))
+        };
+        place.until("all at 3.5.35", |s| all(s, "3.5.35")).await;
+        place.edit_manifest("version: 3.5.35", "version: 3.6.16");
+        let after = place.until("all at 3.6.16", |s| all(s, "3.6.16")).await;
+        assert_eq!(before.cluster_id, after.cluster_id);
         up.down().await;
     });
 }

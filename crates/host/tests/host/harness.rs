@@ -17,7 +17,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The newest etcd in the cache.
 pub fn newest() -> String {
-    let places = Places { cache: default_cache(), ..Places::default() };
+    let places = Places {
+        cache: default_cache(),
+        ..Places::default()
+    };
     match find_etcd(None, &places) {
         Ok(found) => found.version.to_string(),
         Err(error) => panic!("these tests need etcd: run `make tools`\n{error}"),
@@ -33,11 +36,20 @@ pub struct Place {
 impl Place {
     /// A root with a manifest for `replicas` members of `version`, on ports that are free now.
     pub fn new(replicas: u32, version: &str) -> Place {
-        let dir = tempfile::Builder::new().prefix("quorate-host-").tempdir().unwrap();
-        let place = Place { dir, lines: Arc::default() };
+        let dir = tempfile::Builder::new()
+            .prefix("quorate-host-")
+            .tempdir()
+            .unwrap();
+        let place = Place {
+            dir,
+            lines: Arc::default(),
+        };
         let text = quorate_api::default_manifest("t", replicas, &version.parse().unwrap());
         let base = free_ports();
-        place.write_manifest(&format!("{text}\n  host:\n    clientPort: {base}\n    peerPort: {}\n", base + 1));
+        place.write_manifest(&format!(
+            "{text}\n  host:\n    clientPort: {base}\n    peerPort: {}\n",
+            base + 1
+        ));
         place
     }
 
@@ -81,12 +93,25 @@ impl Place {
                 Event::Ready(_) => "ready".to_owned(),
                 _ => return,
             };
-            lines.lock().unwrap().push(format!("{:6.3} {text}", began.elapsed().as_secs_f64()));
+            lines
+                .lock()
+                .unwrap()
+                .push(format!("{:6.3} {text}", began.elapsed().as_secs_f64()));
         };
         let shutdown = async move {
             let _ = stopped.await;
         };
-        Up { task: tokio::spawn(supervise::run(Options { etcd, ..self.options() }, events, shutdown)), stop: Some(stop) }
+        Up {
+            task: tokio::spawn(supervise::run(
+                Options {
+                    etcd,
+                    ..self.options()
+                },
+                events,
+                shutdown,
+            )),
+            stop: Some(stop),
+        }
     }
 
     pub fn status(&self) -> Status {
@@ -116,13 +141,22 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         for entry in self.root().join("run").read_dir().into_iter().flatten().flatten() {
-            let Ok(text) = std::fs::read_to_string(entry.path()) else { continue };
-            let Ok(record) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
-            let Some(pid) = record.get("pid").and_then(|pid| pid.as_i64()) else { continue };
+            let Ok(text) = std::fs::read_to_string(entry.path()) else {
+                continue;
+            };
+            let Ok(record) = serde_json::from_str::<serde_json::Value>(&text) else {
+                continue;
+            };
+            let Some(pid) = record.get("pid").and_then(|pid| pid.as_i64()) else {
+                continue;
+            };
             let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             if line.contains(&self.root().display().to_string()) {
                 kill(pid as u32);
             }
+        }
+        if std::thread::panicking() && std::env::var_os("HOST_TEST_KEEP").is_some() {
+            self.dir.disable_cleanup(true);
         }
         if std::thread::panicking() || std::env::var_os("HOST_TEST_LINES").is_some() {
             eprintln!("{:#?}", self.lines.lock().unwrap());
@@ -140,7 +174,11 @@ impl Up {
     /// Stops it as Ctrl-C would.
     pub async fn down(mut self) {
         drop(self.stop.take());
-        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(PATIENCE, self.task)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
     }
 
     /// Ends it as kill -9 would: its members live on.
@@ -151,13 +189,19 @@ impl Up {
 
     /// Waits until it fails.
     pub async fn failure(self) -> Error {
-        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap().unwrap_err()
+        tokio::time::timeout(PATIENCE, self.task)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap_err()
     }
 }
 
 /// kill -9.
 pub fn kill(pid: u32) {
-    let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+    let _ = std::process::Command::new("kill")
+        .args(["-9", &pid.to_string()])
+        .status();
 }
 
 /// The processes of all members.
@@ -182,6 +226,9 @@ fn free_ports() -> u16 {
 
 /// Runs one test on the kind of runtime that the program uses.
 pub fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(test);
 }

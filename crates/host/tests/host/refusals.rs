@@ -13,7 +13,11 @@ fn a_second_supervisor_is_refused() {
         let error = place.up().failure().await;
         assert_eq!(error.exit_code(), 3);
         let text = error.to_string();
-        for part in [format!("pid {}", std::process::id()), "quorate status --root".into(), "quorate down".into()] {
+        for part in [
+            format!("pid {}", std::process::id()),
+            "quorate status --root".into(),
+            "quorate down".into(),
+        ] {
             assert!(text.contains(&part), "{part:?} is not in {text:?}");
         }
         up.down().await;
@@ -29,7 +33,10 @@ fn data_without_a_journal_is_not_bootstrapped_over() {
         up.down().await;
         std::fs::remove_file(place.root().join("journal.json")).unwrap();
         let error = place.up().failure().await;
-        assert!(matches!(error, Error::JournalMissing { .. }) && error.exit_code() == 3, "{error}");
+        assert!(
+            matches!(error, Error::JournalMissing { .. }) && error.exit_code() == 3,
+            "{error}"
+        );
         assert!(error.to_string().contains("members/t-0/g0"), "{error}");
     });
 }
@@ -43,7 +50,10 @@ fn another_clusters_manifest_is_refused() {
         up.down().await;
         place.edit_manifest("name: t", "name: other");
         let error = place.up().failure().await;
-        assert!(matches!(error, Error::OtherCluster { .. }) && error.exit_code() == 3, "{error}");
+        assert!(
+            matches!(error, Error::OtherCluster { .. }) && error.exit_code() == 3,
+            "{error}"
+        );
     });
 }
 
@@ -53,6 +63,9 @@ fn a_version_that_is_not_here_is_said_at_once() {
         let place = Place::new(1, "3.6.999");
         let error = place.up().failure().await;
         assert!(matches!(error, Error::NoEtcd(_)), "{error}");
-        assert!(error.to_string().contains("etcd 3.6.999 was not found"), "{error}");
+        assert!(
+            error.to_string().contains("etcd 3.6.999 was not found"),
+            "{error}"
+        );
     });
 }

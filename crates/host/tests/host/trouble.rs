@@ -12,7 +12,11 @@ fn a_killed_member_is_started_again() {
         let before = place.until_ready().await;
         let victim = before.members[2].pid.unwrap();
         kill(victim);
-        let after = place.until("healed", |s| s.ready && !pids(s).contains(&victim) && pids(s).len() == 3).await;
+        let after = place
+            .until("healed", |s| {
+                s.ready && !pids(s).contains(&victim) && pids(s).len() == 3
+            })
+            .await;
         assert_eq!(after.members[2].id, before.members[2].id);
         assert_eq!(after.members[2].restarts, 1);
         up.down().await;
@@ -41,7 +45,13 @@ fn a_foreign_process_on_a_port_is_named() {
     run(async {
         let place = Place::new(1, &newest());
         let text = std::fs::read_to_string(place.root().join("cluster.yaml")).unwrap();
-        let port = text.rsplit("peerPort: ").next().unwrap().trim().parse::<u16>().unwrap();
+        let port = text
+            .rsplit("peerPort: ")
+            .next()
+            .unwrap()
+            .trim()
+            .parse::<u16>()
+            .unwrap();
         let foreign = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         let up = place.up();
         let blocked = place.until("blocked", |s| !s.blocks.is_empty()).await;
@@ -65,10 +75,84 @@ fn a_broken_edit_of_the_manifest_changes_nothing_and_is_shown() {
         place.until_ready().await;
         place.edit_manifest("replicas: 1", "replicas: many");
         let shown = place.until("shown", |s| !s.problems.is_empty()).await;
-        assert!(shown.problems[0].contains("spec.replicas"), "{:?}", shown.problems);
+        assert!(
+            shown.problems[0].contains("spec.replicas"),
+            "{:?}",
+            shown.problems
+        );
         assert_eq!(shown.spec.replicas, 1);
         place.edit_manifest("replicas: many", "replicas: 1");
         place.until("mended", |s| s.problems.is_empty() && s.ready).await;
         up.down().await;
+    });
+}
+
+#[test]
+fn a_database_that_someone_else_has_open_is_not_started_on() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        let before = place.until_ready().await;
+        up.down().await;
+        let volume = &before.members[0].data_dir;
+        let quorate_datadir::Attempt::Held(lock) = quorate_datadir::DbLock::try_hold(volume).unwrap() else {
+            panic!("it is free after a clean stop");
+        };
+        let up = place.up();
+        let named = format!("pid {}", std::process::id());
+        place
+            .until("blocked", |s| s.blocks.iter().any(|b| b.detail.contains(&named)))
+            .await;
+        drop(lock);
+        place.until_ready().await;
+        up.down().await;
+    });
+}
+
+#[test]
+fn an_upgrade_to_a_version_that_is_not_here_leaves_the_old_one_running() {
+    run(async {
+        let place = Place::new(3, "3.6.16");
+        let up = place.up();
+        let before = place.until_ready().await;
+        place.edit_manifest("version: 3.6.16", "version: 3.6.999");
+        let named = |s: &quorate_host::Status| {
+            s.blocks
+                .iter()
+                .any(|b| b.detail.contains("etcd 3.6.999 was not found"))
+        };
+        let blocked = place.until("blocked", named).await;
+        assert_eq!(pids(&blocked), pids(&before));
+        // And the old one is still what a crashed member comes back with.
+        let victim = before.members[0].pid.unwrap();
+        kill(victim);
+        let back = |s: &quorate_host::Status| pids(s).len() == 3 && s.members.iter().all(|m| m.healthy);
+        let after = place
+            .until("back", |s| back(s) && !pids(s).contains(&victim))
+            .await;
+        assert_eq!(after.members[0].version.as_deref(), Some("3.6.16"));
+        up.down().await;
+    });
+}
+
+#[test]
+fn a_member_that_hangs_is_killed_when_it_is_to_stop() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        let status = place.until_ready().await;
+        let pid = status.members[0].pid.unwrap();
+        std::process::Command::new("kill")
+            .args(["-STOP", &pid.to_string()])
+            .status()
+            .unwrap();
+        let began = std::time::Instant::now();
+        up.down().await;
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(15),
+            "{:?}",
+            began.elapsed()
+        );
+        assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
     });
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Parser, Subcommand};
 use quorate_core::guard::{Guard, Guards};
 use quorate_sim::world::Options;
-use quorate_sim::{guards, run};
+use quorate_sim::{exhaustive, guards, run};
 
 /// Runs quorate's planner against a simulated world.
 #[derive(Parser)]
@@ -46,17 +46,30 @@ enum Verb {
         /// The first.
         #[arg(long, default_value_t = 1)]
         from: u64,
+        /// Run them all and count the kinds of breaks.
+        #[arg(long)]
+        count: bool,
     },
     /// Plan for every small cluster.
-    Exhaustive,
+    Exhaustive {
+        /// Take every so manieth case of three slots.
+        #[arg(long, default_value_t = 1)]
+        stride: u64,
+    },
 }
 
 fn main() -> ExitCode {
     let ok = match Args::parse().verb {
         Verb::Run { seeds, from, logs } => run_seeds(seeds, from, logs),
         Verb::Replay { seed, without } => replay(seed, without),
-        Verb::Guards { seeds, from } => all_guards(seeds, from),
-        Verb::Exhaustive => true,
+        Verb::Guards { seeds, from, count: false } => all_guards(seeds, from),
+        Verb::Guards { seeds, from, count: true } => {
+            for guard in Guard::ALL {
+                println!("{guard:?}: {:?}", guards::histogram(guard, from, seeds));
+            }
+            true
+        }
+        Verb::Exhaustive { stride } => every_small_cluster(stride),
     };
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -95,6 +108,21 @@ fn replay(seed: u64, without: Option<usize>) -> bool {
         None => println!("seed {seed} is sound after {} ticks", verdict.ticks),
     }
     verdict.broke.is_none()
+}
+
+fn every_small_cluster(stride: u64) -> bool {
+    let began = Instant::now();
+    let (fine, coarse) = (exhaustive::fine(), exhaustive::coarse());
+    let runs = [(1, &fine, 1), (2, &fine, 1), (3, &fine, stride), (5, &coarse, 1)];
+    let mut ok = true;
+    for (slots, states, stride) in runs {
+        let report = exhaustive::all(slots, states, stride);
+        println!("{slots} slots of {} states: {} cases, {} wrong", states.len(), report.cases, report.wrong.len());
+        report.wrong.iter().take(12).for_each(|wrong| println!("  {wrong}"));
+        ok &= report.wrong.is_empty();
+    }
+    println!("{:.1} s", began.elapsed().as_secs_f64());
+    ok
 }
 
 fn all_guards(seeds: u64, from: u64) -> bool {

@@ -39,6 +39,14 @@ impl EtcdModel {
         let running = node.running.as_ref().ok_or(EtcdError::Unreachable)?;
         let me = node.member().ok_or(EtcdError::Unreachable)?;
         let now = self.now;
+        if !running.ready {
+            // embed/serve.go waits for ReadyNotify; the port is open and nobody answers.
+            return Err(EtcdError::Timeout);
+        }
+        if running.conf.members.get(&me).is_some_and(|m| m.learner) {
+            // v3rpc/interceptor.go, before anything else.
+            return Err(EtcdError::NotSupportedForLearner);
+        }
         match operation {
             Operation::AddLearner(_) | Operation::AddVoter(_) => {
                 may_add(running, me, now, matches!(operation, Operation::AddVoter(_)))?;
@@ -65,13 +73,14 @@ impl EtcdModel {
         // raft takes one unapplied change at a time and turns the next into an empty entry, silently.
         let kind = if pending { Kind::Noop } else { Kind::Conf { request, change } };
         wal.log.push(Entry { term: wal.term, kind });
+        running.durable = wal.commit;
         Ok(Asked { request, via, member })
     }
 
     /// The result, once the member that was asked knows it. `None`: not yet, or never.
     pub fn answer(&self, asked: Asked) -> Option<Result<(), EtcdError>> {
         self.nodes.get(&asked.via)?.running.as_ref()?;
-        self.results.get(&asked.request).copied()
+        self.results.get(&(asked.via, asked.request)).copied()
     }
 
     /// Hands leadership over: the target is brought up to date and campaigns at once.
@@ -112,7 +121,7 @@ impl EtcdModel {
 }
 
 fn connected(running: &Running, me: MemberId, now: u64) -> usize {
-    let long = |id: MemberId| running.active.get(&id).is_some_and(|since| now - since >= HEALTH_TICKS);
+    let long = |id: MemberId| running.active.get(&id).is_some_and(|link| now - link.since >= HEALTH_TICKS);
     running.conf.voters().filter(|(id, _)| *id == me || long(*id)).count()
 }
 

@@ -6,7 +6,7 @@
 
 use quorate_core::model::MemberId;
 
-use super::{BATCH, ConfMember, EtcdModel, Entry, Kind, Note, Place, Role};
+use super::{BATCH, ConfMember, EtcdModel, Entry, Kind, Link, Note, Place, Role, SILENT_TICKS};
 
 impl EtcdModel {
     /// Keeps, for each running member, since when it is connected to whom.
@@ -23,10 +23,18 @@ impl EtcdModel {
                 if *id == me {
                     continue;
                 }
-                if self.reach(place, cluster, *id, member.place).is_some() {
-                    active.entry(*id).or_insert(now);
-                } else {
-                    active.remove(id);
+                if !self.linked(place, member.place) {
+                    // Nothing is heard, and nothing says why.
+                    if active.get(id).is_some_and(|link| now - link.heard > SILENT_TICKS) {
+                        active.remove(id);
+                    }
+                    continue;
+                }
+                let peer = self.reach(place, cluster, *id, member.place).and_then(|n| n.running.as_ref());
+                match (peer, active.get_mut(id)) {
+                    (None, _) => drop(active.remove(id)),
+                    (Some(peer), Some(link)) if link.born == peer.born => link.heard = now,
+                    (Some(peer), _) => drop(active.insert(*id, Link { since: now, heard: now, born: peer.born })),
                 }
             }
             if let Some(running) = self.node(place).running.as_mut() {
@@ -129,6 +137,7 @@ impl EtcdModel {
             self.nodes[&from].wal().map_or(Vec::new(), |w| w.log[same..].iter().take(BATCH).copied().collect())
         };
         let Some((running, wal)) = self.node(to).parts() else { return true };
+        let synced = wal.term != term || !batch.is_empty();
         wal.enter(term);
         running.role = Role::Follower;
         running.leader = Some(me);
@@ -142,6 +151,9 @@ impl EtcdModel {
             wal.log.extend(batch);
         }
         wal.commit = wal.commit.max(commit.min(has));
+        if synced {
+            running.durable = wal.commit;
+        }
         self.apply(to);
         if let Some((running, _)) = self.node(from).parts()
             && let Role::Leader { matched, .. } = &mut running.role
@@ -177,15 +189,16 @@ impl EtcdModel {
             let entry = wal.log[running.applied];
             running.applied += 1;
             let result = running.conf.apply(entry.kind);
+            running.ready |= entry.kind == Kind::Publish(wal.member);
             if let Kind::Conf { request, .. } = entry.kind {
                 results.push((request, result));
             }
         }
         if running.conf.removed.contains(&wal.member) {
-            running.ends_at.get_or_insert(now + 2);
+            running.ends_at.get_or_insert(now + 3);
         }
         for (request, result) in results {
-            self.results.entry(request).or_insert(result);
+            self.results.entry((place, request)).or_insert(result);
         }
     }
 
@@ -236,6 +249,7 @@ impl EtcdModel {
         if let Some((running, wal)) = self.node(place).parts() {
             wal.enter(term);
             wal.vote = Some(me);
+            running.durable = wal.commit;
             running.role = Role::Follower;
         }
         let mut votes = 1;
@@ -253,6 +267,7 @@ impl EtcdModel {
             }
             if wal.term == term && wal.vote.is_none_or(|v| v == me) && last >= wal.last() {
                 wal.vote = Some(me);
+                running.durable = wal.commit;
                 running.quiet = 0;
                 votes += usize::from(!lost_back);
             }
@@ -270,24 +285,26 @@ impl EtcdModel {
         running.role = Role::Leader { matched: Default::default(), quorum_at: now };
         running.leader = Some(wal.member);
         wal.log.push(Entry { term, kind: Kind::Noop });
+        running.durable = wal.commit;
         let cluster = wal.cluster;
         self.notes.push(Note::Elected { place, cluster, term });
         self.lead(place);
     }
 
-    /// A member in the list that has not said its name yet says it, through the leader.
+    /// A process says its member's name, through the leader, once it knows the member to be in the list. When that
+    /// is applied, it serves clients.
     pub(super) fn publish(&mut self, place: Place) {
         let node = &self.nodes[&place];
         let (Some(running), Some(me)) = (node.running.as_ref(), node.member()) else { return };
-        if running.conf.members.get(&me).is_none_or(|m| m.published) || self.rng.u8(..) < 100 {
+        if running.ready || !running.conf.members.contains_key(&me) || self.rng.u8(..) < 100 {
             return;
         }
         let Some(leader) = self.leader_of(place) else { return };
         let Some((running, wal)) = self.node(leader).parts() else { return };
         let pending = wal.log[running.applied..].iter().any(|e| e.kind == Kind::Publish(me));
-        let known = running.conf.members.get(&me).is_some_and(|m| m.published);
-        if !pending && !known {
+        if !pending {
             wal.log.push(Entry { term: wal.term, kind: Kind::Publish(me) });
+            running.durable = wal.commit;
         }
     }
 }

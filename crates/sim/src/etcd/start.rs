@@ -57,6 +57,8 @@ impl EtcdModel {
             }
         }
         let patience = self.rng.u64(2..=4);
+        self.requests += 1;
+        let born = self.requests;
         let node = self.node(place);
         let Some(Data::Wal(wal)) = node.volumes.get_mut(&volume) else { return Err("no write-ahead log") };
         wal.version = wal.version.max(version);
@@ -78,6 +80,9 @@ impl EtcdModel {
             patience,
             ends_at: None,
             active: BTreeMap::new(),
+            born,
+            ready: false,
+            durable: wal.commit,
         });
         Ok(())
     }

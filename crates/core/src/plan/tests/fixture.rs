@@ -88,6 +88,7 @@ impl Fixture {
             process: Process::Stopped { last: None },
             status: None,
             cannot_start: None,
+            replay_limit: None,
         }
     }
 

@@ -195,3 +195,64 @@ fn while_minors_are_mixed_a_new_member_joins_with_the_lower_one() {
         "{steps:?}"
     );
 }
+
+#[test]
+fn a_log_that_the_wanted_etcd_cannot_replay_is_put_behind_a_snapshot_first() {
+    let mut f = Fixture::healthy(1);
+    f.spec.version = Version::new(3, 7, 1);
+    f.view(0).replay_limit = Some(6);
+    assert_eq!(f.steps(), ["stop member 0"]);
+    let running = f.view(0).clone();
+    f.kill(0);
+    let again = f.later(Duration::from_secs(2)).steps();
+    assert_eq!(
+        again,
+        ["start member 0 (g0) from its data, to take a raft snapshot, etcd 3.6.1"]
+    );
+    *f.view(0) = running.clone();
+    f.view(0).replay_limit = None;
+    assert_eq!(f.steps(), ["stop member 0"], "now it can go");
+    f.kill(0);
+    let again = f.later(Duration::from_secs(4)).steps();
+    assert_eq!(again, ["start member 0 (g0) from its data, etcd 3.7.1"]);
+
+    let mut f = Fixture::healthy(1);
+    f.spec.version = Version::new(3, 7, 1);
+    f.view(0).replay_limit = Some(6);
+    for _ in 0..3 {
+        assert_eq!(f.steps(), ["stop member 0"]);
+    }
+    assert_eq!(reasons(&f.plan()), vec!["VersionPath"], "not for ever");
+}
+
+#[test]
+fn a_version_that_never_comes_up_stops_at_the_first_member_and_can_be_taken_back() {
+    let mut f = Fixture::healthy(3);
+    f.spec.version = Version::new(3, 6, 2);
+    f.plan();
+    f.kill(2);
+    for _ in 0..6 {
+        f.later(Duration::from_secs(31)).plan();
+    }
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert_eq!(plan.steps, vec![]);
+    assert!(reasons(&plan).contains(&"NewVersionFails"), "{plan:?}");
+    f.spec.version = V;
+    let steps = f.later(Duration::from_secs(31)).steps();
+    assert_eq!(steps, ["start member 2 (g0) from its data, etcd 3.6.1"]);
+}
+
+#[test]
+fn a_cluster_short_of_a_member_is_made_whole_before_another_is_restarted() {
+    let mut f = Fixture::healthy(3);
+    f.observed
+        .quorum
+        .as_mut()
+        .unwrap()
+        .members
+        .retain(|m| m.id != id(2));
+    *f.view(2) = Fixture::vacant(2);
+    f.spec.config = "new".into();
+    f.plan();
+    assert_eq!(f.steps(), ["add member 2 (https://127.0.0.1:2384) as a learner"]);
+}

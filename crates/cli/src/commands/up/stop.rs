@@ -1,0 +1,64 @@
+//! Being asked to stop: Ctrl-C, SIGTERM, or the terminal closing.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::{Failure, chain};
+
+/// Being asked to stop, by whoever.
+pub struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Option<Signal>,
+}
+
+impl Stop {
+    /// Listens from now on; until then the signals did what they usually do.
+    pub fn listen() -> Result<Stop, Failure> {
+        let on = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::failed(format!("cannot listen for signals: {}", chain(&error))))
+        };
+        // Under nohup a closed terminal is meant to change nothing.
+        let hang_up = if ignores_hang_up() {
+            None
+        } else {
+            Some(on(SignalKind::hangup())?)
+        };
+        Ok(Stop {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hang_up,
+        })
+    }
+
+    /// Waits for the next request.
+    pub async fn asked(&mut self) {
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hung_up => {}
+        }
+    }
+
+    /// The next request after the first.
+    pub async fn again() {
+        match Stop::listen() {
+            Ok(mut stop) => stop.asked().await,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // Signal 1 is the lowest bit.
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
+}

@@ -1,0 +1,7 @@
+//! The real binary, run as a user runs it.
+
+mod bad_input;
+mod explain;
+mod real_cluster;
+mod sandbox;
+mod usage;

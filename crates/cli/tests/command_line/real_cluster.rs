@@ -1,0 +1,199 @@
+//! One life of a cluster with real etcd, as a newcomer would try it: up, look, change, kill, stop.
+//!
+//! Needs etcd in the cache (`make tools-quick` puts one there) and fails with that advice where there is none.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::sandbox::{Run, Sandbox, told};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Up {
+    sandbox: Sandbox,
+    cache: PathBuf,
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Up {
+    /// `quorate up` on a new root, one member.
+    fn start(replicas: u32) -> Up {
+        let cache = quorate_host::find::default_cache().expect("HOME is not set");
+        let sandbox = Sandbox::new();
+        let places = quorate_host::find::Places {
+            cache: Some(cache.clone()),
+            ..Default::default()
+        };
+        let etcd = quorate_host::find::find_etcd(None, &places);
+        let version = etcd
+            .unwrap_or_else(|error| panic!("run `make tools-quick` first: {error}"))
+            .version;
+        let version = semver::Version::parse(&version.to_string()).unwrap();
+        sandbox.file(
+            "root/cluster.yaml",
+            &quorate_api::default_manifest("etcd", replicas, &version),
+        );
+        let (child, lines) = spawn(&sandbox, &cache);
+        Up {
+            sandbox,
+            cache,
+            child,
+            lines,
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        told(
+            self.sandbox
+                .command(arguments)
+                .env("QUORATE_CACHE", &self.cache)
+                .output()
+                .unwrap(),
+        )
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(self.run(&["status", "-o", "json"]).succeeds()).unwrap()
+    }
+
+    /// Reads on until a line has `part`; returns it.
+    fn reads(&self, part: &str) -> String {
+        let until = Instant::now() + LIMIT;
+        let mut seen = Vec::new();
+        loop {
+            match self
+                .lines
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(line) if line.contains(part) => return line,
+                Ok(line) => seen.push(line),
+                Err(error) => panic!("no {part:?} ({error}) in {seen:#?}"),
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([name, &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Whatever failed, no member outlives the test.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = self.sandbox.command(&["down"]).output();
+    }
+}
+
+fn spawn(sandbox: &Sandbox, cache: &PathBuf) -> (Child, Receiver<String>) {
+    let mut command = sandbox.command(&["up"]);
+    let mut child = command
+        .env("QUORATE_CACHE", cache)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sender, lines) = channel();
+    let reader = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        reader
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| sender.send(line))
+    });
+    (child, lines)
+}
+
+#[test]
+fn up_look_change_kill_stop() {
+    let mut up = Up::start(1);
+    up.reads("etcd is up: 1 member");
+    assert!(
+        up.reads("etcdctl --endpoints https://127.0.0.1:")
+            .contains("/etcdctl ")
+    );
+    up.reads("Ctrl-C stops all members.");
+
+    let status = up.status();
+    for field in ["plan", "waits", "blocks"] {
+        assert!(
+            status[field].as_array().is_some_and(Vec::is_empty),
+            "{field} in {status}"
+        );
+    }
+    let member = &status["members"][0];
+    assert_eq!(
+        (&member["name"], &member["healthy"]),
+        (&Value::from("etcd-0"), &Value::from(true)),
+        "{status}"
+    );
+    assert_eq!(
+        (&member["leader"], &member["learner"]),
+        (&Value::from(true), &Value::from(false)),
+        "{status}"
+    );
+    for field in ["id", "version", "dbSize", "dbSizeInUse"] {
+        assert!(!member[field].is_null(), "{field} in {status}");
+    }
+    assert!(
+        up.run(&["status"])
+            .succeeds()
+            .contains("is healthy: its only member serves")
+    );
+    assert!(
+        up.run(&["status", "-o", "yaml"])
+            .succeeds()
+            .contains("name: etcd-0")
+    );
+    assert!(
+        up.run(&["logs", "etcd-0", "--lines", "1"])
+            .succeeds()
+            .starts_with('{')
+    );
+    up.run(&["logs", "etcd-1"]).fails(2, &["Its members are etcd-0."]);
+    up.run(&["up"])
+        .fails(3, &["is run by another quorate", "quorate down"]);
+
+    let scaled = up.run(&["scale", "3", "--wait", "--timeout", "1m"]);
+    assert!(
+        scaled
+            .succeeds()
+            .contains("etcd-1 and etcd-2 will join, one at a time"),
+        "{scaled:?}"
+    );
+    assert!(scaled.out.contains("Done in "), "{scaled:?}");
+    assert_eq!(up.status()["members"].as_array().unwrap().len(), 3);
+    let before = up.status()["members"][2]["pid"].clone();
+    up.run(&["redeploy", "--reason", "test", "--wait", "--timeout", "1m"])
+        .succeeds();
+    assert_ne!(up.status()["members"][2]["pid"], before);
+
+    // The supervisor dies, the members do not.
+    up.signal("-KILL");
+    up.child.wait().unwrap();
+    let alone = up.run(&["status"]);
+    assert!(
+        alone.succeeds().contains("is not supervised") && alone.out.contains(" running "),
+        "{alone:?}"
+    );
+    let (child, lines) = spawn(&up.sandbox, &up.cache);
+    (up.child, up.lines) = (child, lines);
+    up.reads("runs already");
+    up.reads("etcd is up: 3 members");
+
+    up.signal("-INT");
+    up.reads("stopped; the data stays in");
+    assert!(up.child.wait().unwrap().success());
+    assert!(up.run(&["status"]).succeeds().contains("is stopped"));
+    assert!(up.run(&["down"]).succeeds().starts_with("Nothing runs"));
+}

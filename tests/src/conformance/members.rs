@@ -1,0 +1,307 @@
+//! The etcd processes of one cluster: starting, ending and looking at them.
+//!
+//! In: a network, a version, flags. Out: processes, one a place at most, each in its place's namespace, and what they
+//! say of themselves: status over the client port, connections over the metrics port (which answers even while etcd
+//! waits for a quorum before it serves clients). Never: a process that outlives this value; all are ended by their
+//! handle.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use quorate_client::{Endpoint, Status, Timeouts};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::net::{Net, peer_address};
+use super::script::{PLACES, Place};
+use crate::etcd;
+
+/// Longer than etcd's own 7 s for a request, so that its own word is heard first.
+const REQUEST: Duration = Duration::from_secs(9);
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Whether a peer is connected, and how often it was lost before: one connection is one such pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// Connected now.
+    pub active: bool,
+    /// How often it was lost.
+    pub lost: u64,
+}
+
+/// What a running member says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Looks {
+    /// Its answer to a client, if it serves any.
+    pub status: Option<Status>,
+    /// Its connections, by the peer's id; `None` if it does not answer at all yet.
+    pub connections: Option<BTreeMap<u64, Connection>>,
+}
+
+struct Process {
+    child: Child,
+    endpoint: Endpoint,
+}
+
+/// The processes of a cluster.
+pub struct Members {
+    processes: BTreeMap<Place, Process>,
+    net: Net,
+    dir: tempfile::TempDir,
+    binary: PathBuf,
+    fsync_can_be_off: bool,
+    generations: BTreeMap<Place, u32>,
+}
+
+/// The URL under which peers reach a place.
+pub fn peer_url(place: Place) -> String {
+    format!("http://{}:2380", peer_address(place))
+}
+
+/// The place behind a member's peer URLs.
+pub fn place_of(urls: &[String]) -> Option<Place> {
+    (1..=PLACES).find(|p| urls.contains(&peer_url(*p)))
+}
+
+impl Members {
+    /// A network and no process.
+    pub fn new(version: &str) -> anyhow::Result<Members> {
+        let binary = etcd::cache().join("etcd").join(version).join("etcd");
+        anyhow::ensure!(binary.exists(), "{} is missing: run `make tools`", binary.display());
+        Ok(Members {
+            processes: BTreeMap::new(),
+            net: Net::new(PLACES)?,
+            dir: tempfile::Builder::new().prefix("quorate-conformance-").tempdir()?,
+            binary,
+            fsync_can_be_off: !version.starts_with("3.4."),
+            generations: BTreeMap::new(),
+        })
+    }
+
+    fn data(&self, place: Place) -> PathBuf {
+        self.dir.path().join(format!("{place}-{}", self.generations.get(&place).copied().unwrap_or(0)))
+    }
+
+    /// The end of a place's log.
+    pub fn log_tail(&self, place: Place) -> String {
+        let text = std::fs::read_to_string(self.dir.path().join(format!("{place}.log"))).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(8)..].join("\n")
+    }
+
+    /// Keeps the logs for whoever looks into a difference.
+    pub fn keep_logs(&self, to: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir_all(to)?;
+        for place in 1..=PLACES {
+            let name = format!("{place}.log");
+            if self.dir.path().join(&name).exists() {
+                std::fs::copy(self.dir.path().join(&name), to.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has this place data?
+    pub fn has_data(&self, place: Place) -> bool {
+        self.data(place).join("member").exists()
+    }
+
+    /// Deletes a place's data; what runs there must have ended.
+    pub fn wipe(&mut self, place: Place) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.processes.contains_key(&place), "a process runs at {place}");
+        if self.has_data(place) {
+            std::fs::remove_dir_all(self.data(place)).context("delete a member's data")?;
+        }
+        *self.generations.entry(place).or_default() += 1;
+        Ok(())
+    }
+
+    /// Starts etcd at a place. The flags about the cluster only matter where there is no data.
+    pub fn start(&mut self, place: Place, state: &str, initial: &[Place]) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.processes.contains_key(&place), "a process runs at {place}");
+        let log = File::options().create(true).append(true).open(self.dir.path().join(format!("{place}.log")))?;
+        let client = format!("http://{}:2379", self.net.client_address(place));
+        let peer = peer_url(place);
+        let all: Vec<String> = initial.iter().map(|p| format!("m{p}={}", peer_url(*p))).collect();
+        let metrics = format!("http://{}:2378", self.net.client_address(place));
+        let mut command = self.net.command(place, &self.binary);
+        command.arg("--data-dir").arg(self.data(place)).args([
+            "--name",
+            &format!("m{place}"),
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+            "--listen-metrics-urls",
+            &metrics,
+            "--initial-cluster",
+            &all.join(","),
+            "--initial-cluster-state",
+            state,
+            "--initial-cluster-token",
+            self.net.name(),
+            "--logger=zap",
+        ]);
+        if self.fsync_can_be_off {
+            // A kill loses nothing that was written, synced or not; only the machine's end would.
+            command.arg("--unsafe-no-fsync");
+        }
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
+        let timeouts = Timeouts { connect: LOOK, request: REQUEST, ..Timeouts::default() };
+        let process = Process {
+            child: child.context("start etcd through `ip netns exec` (package iproute2)")?,
+            endpoint: Endpoint::connect_lazy(&client, None, timeouts)?,
+        };
+        self.processes.insert(place, process);
+        Ok(())
+    }
+
+    /// Ends a process without a word; false if none runs.
+    pub fn kill(&mut self, place: Place) -> anyhow::Result<bool> {
+        let Some(mut process) = self.processes.remove(&place) else { return Ok(false) };
+        process.child.kill().context("kill our own child")?;
+        process.child.wait().context("await our own child")?;
+        Ok(true)
+    }
+
+    /// Where processes run; those that ended by themselves are taken off.
+    pub fn running(&mut self) -> anyhow::Result<Vec<Place>> {
+        let mut ended = Vec::new();
+        for (place, process) in &mut self.processes {
+            if process.child.try_wait().context("look at our own child")?.is_some() {
+                ended.push(*place);
+            }
+        }
+        ended.iter().for_each(|place| drop(self.processes.remove(place)));
+        Ok(self.processes.keys().copied().collect())
+    }
+
+    /// A client to a place, whether a process runs there or not.
+    pub fn endpoint(&self, place: Place) -> anyhow::Result<Endpoint> {
+        if let Some(process) = self.processes.get(&place) {
+            return Ok(process.endpoint.clone());
+        }
+        let url = format!("http://{}:2379", self.net.client_address(place));
+        let timeouts = Timeouts { connect: LOOK, request: REQUEST, ..Timeouts::default() };
+        Ok(Endpoint::connect_lazy(&url, None, timeouts)?)
+    }
+
+    /// Connects a place to its peers, or not.
+    pub fn link(&self, place: Place, up: bool) -> anyhow::Result<()> {
+        self.net.link(place, up)
+    }
+
+    /// How every running process looks now.
+    pub async fn look(&mut self) -> anyhow::Result<BTreeMap<Place, Looks>> {
+        let mut all = BTreeMap::new();
+        for place in self.running()? {
+            let endpoint = self.endpoint(place)?.within(LOOK);
+            let connections = self.connections(place).await;
+            let status = if connections.is_some() { endpoint.status().await.ok() } else { None };
+            all.insert(place, Looks { status, connections });
+        }
+        Ok(all)
+    }
+
+    async fn connections(&self, place: Place) -> Option<BTreeMap<u64, Connection>> {
+        let address = format!("{}:2378", self.net.client_address(place));
+        let text = tokio::time::timeout(LOOK, get(&address, "/metrics")).await.ok()?.ok()?;
+        if !text.starts_with("HTTP/1.0 200") {
+            return None;
+        }
+        let mut found: BTreeMap<u64, Connection> = BTreeMap::new();
+        for line in text.lines() {
+            if let Some((id, value)) = gauge(line, "etcd_network_active_peers{") {
+                found.entry(id).or_default().active = value > 0.0;
+            }
+            if let Some((id, value)) = gauge(line, "etcd_network_disconnected_peers_total{") {
+                found.entry(id).or_default().lost = value as u64;
+            }
+        }
+        Some(found)
+    }
+}
+
+impl Drop for Members {
+    fn drop(&mut self) {
+        for process in self.processes.values_mut() {
+            // It may have ended by itself; either way it is ours and must be gone before its namespace is.
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+        self.processes.clear();
+    }
+}
+
+/// The peer's id and the value of a line of metrics about a peer.
+fn gauge(line: &str, name: &str) -> Option<(u64, f64)> {
+    let (labels, value) = line.strip_prefix(name)?.split_once("} ")?;
+    let (_, remote) = labels.split_once("Remote=\"")?;
+    let id = u64::from_str_radix(remote.split('"').next()?, 16).ok()?;
+    Some((id, value.trim().parse().ok()?))
+}
+
+async fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Since when each connection has been the same one.
+#[derive(Debug, Default)]
+pub struct Ages {
+    since: BTreeMap<(Place, u64), (Connection, Instant)>,
+}
+
+impl Ages {
+    /// Takes in what was seen now.
+    pub fn note(&mut self, place: Place, peer: u64, connection: Connection) {
+        let now = Instant::now();
+        let known = self.since.entry((place, peer)).or_insert((connection, now));
+        if known.0 != connection {
+            *known = (connection, now);
+        }
+    }
+
+    /// Forgets the connections of a process that has ended.
+    pub fn forget(&mut self, place: Place) {
+        self.since.retain(|(at, _), _| *at != place);
+    }
+
+    /// How long ago a connection was first seen.
+    pub fn age(&self, place: Place, peer: u64) -> Duration {
+        self.since.get(&(place, peer)).map_or(Duration::ZERO, |(_, since)| since.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_read() {
+        let line = r#"etcd_network_active_peers{Local="8e9e05c52164694d",Remote="91bc3c398fb3c146"} 1"#;
+        assert_eq!(gauge(line, "etcd_network_active_peers{"), Some((0x91bc_3c39_8fb3_c146, 1.0)));
+        assert_eq!(gauge(line, "etcd_network_disconnected_peers_total{"), None);
+    }
+
+    #[test]
+    fn a_lost_connection_is_a_new_one() {
+        let mut ages = Ages::default();
+        ages.note(1, 7, Connection { active: true, lost: 0 });
+        std::thread::sleep(Duration::from_millis(5));
+        ages.note(1, 7, Connection { active: true, lost: 0 });
+        assert!(ages.age(1, 7) >= Duration::from_millis(5));
+        ages.note(1, 7, Connection { active: true, lost: 1 });
+        assert!(ages.age(1, 7) < Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,88 @@
+//! Many scripts at once, each on both sides.
+//!
+//! In: seeds or one script, a version for each, how many clusters at a time. Out: a tally and a report for each
+//! difference. Never: more clusters than asked for, and never a script that is dropped without a word.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::model;
+use super::real::Real;
+use super::script::Script;
+use super::trace::{Tally, differences, report};
+
+/// One script to run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Where it comes from; also the model's chance.
+    pub seed: u64,
+    /// Which etcd.
+    pub version: String,
+    /// What to do.
+    pub script: Script,
+}
+
+/// What came of all.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was reached.
+    pub tally: Tally,
+    /// Where model and etcd differ, or where etcd did not settle.
+    pub wrong: Vec<String>,
+}
+
+/// Runs all cases, `at_once` at a time.
+pub fn run(cases: &[Case], at_once: usize) -> Outcome {
+    let next = AtomicUsize::new(0);
+    let outcome = Mutex::new(Outcome::default());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.min(cases.len()) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let began = Instant::now();
+                    let wrong = one(case, &outcome);
+                    let word = if wrong.is_some() { "DIFFERS" } else { "same" };
+                    println!("seed {:>4} etcd {} {word} after {:.0?}: {}", case.seed, case.version, began.elapsed(), case.script);
+                    if let Some(wrong) = wrong {
+                        println!("{wrong}");
+                        lock(&outcome).wrong.push(wrong);
+                    }
+                }
+            });
+        }
+    });
+    outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn lock(outcome: &Mutex<Outcome>) -> std::sync::MutexGuard<'_, Outcome> {
+    outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn one(case: &Case, outcome: &Mutex<Outcome>) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return Some(format!("no runtime: {error}")),
+    };
+    let (real, settled, members) = runtime.block_on(Real::run(&case.script, &case.version));
+    let model = match model::run(&case.script, &case.version, case.seed, &real) {
+        Ok(model) => model,
+        Err(error) => return Some(format!("{error:#}")),
+    };
+    let mut found = differences(&real, &model);
+    if let Err(error) = settled {
+        found.push(format!("real etcd: {error:#}"));
+    }
+    if found.is_empty() {
+        lock(outcome).tally.add(&real);
+        return None;
+    }
+    if let (Some(members), Some(to)) = (members, std::env::var_os("QUORATE_KEEP_LOGS").map(PathBuf::from))
+        && let Err(error) = members.keep_logs(&to.join(format!("seed-{}", case.seed)))
+    {
+        found.push(format!("cannot keep the logs: {error:#}"));
+    }
+    Some(report(case.seed, &case.version, &case.script, &found, &real, &model))
+}
