@@ -17,7 +17,9 @@ use quorate_tests::etcd;
 const ENOUGH: usize = 100;
 
 fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().map_or(otherwise, |n| n.parse().unwrap_or_else(|_| panic!("{name} is no number: {n}")))
+    std::env::var(name).ok().map_or(otherwise, |n| {
+        n.parse().unwrap_or_else(|_| panic!("{name} is no number: {n}"))
+    })
 }
 
 /// Mostly the newest 3.6; every eighth script runs on another minor.
@@ -36,10 +38,20 @@ fn cases() -> Vec<Case> {
     let first = number("QUORATE_SEED", 1);
     if let Ok(text) = std::env::var("QUORATE_SCRIPT") {
         let script: Script = text.parse().expect("QUORATE_SCRIPT is a script");
-        return vec![Case { seed: first, version: version(first), script }];
+        return vec![Case {
+            seed: first,
+            version: version(first),
+            script,
+        }];
     }
     let seeds = first..first + number("QUORATE_SCRIPTS", 16);
-    seeds.map(|seed| Case { seed, version: version(seed), script: Script::random(seed) }).collect()
+    seeds
+        .map(|seed| Case {
+            seed,
+            version: version(seed),
+            script: Script::random(seed),
+        })
+        .collect()
 }
 
 #[test]
@@ -70,7 +82,10 @@ fn the_model_answers_as_etcd_does() {
             EtcdError::Unreachable,
         ];
         for answer in std::iter::once(Answer::Accepted).chain(refusals.map(Answer::Refused)) {
-            assert!(outcome.tally.answers.contains_key(&answer), "no script reached: {answer}");
+            assert!(
+                outcome.tally.answers.contains_key(&answer),
+                "no script reached: {answer}"
+            );
         }
     }
 }

@@ -16,8 +16,14 @@ pub struct Coverage {
 }
 
 const STARTS: [&str; 3] = ["New", "Join", "Resume"];
-const REFUSALS: [&str; 6] =
-    ["UnhealthyCluster", "NotEnoughStarted", "LearnerNotReady", "TooManyLearners", "Moved", "Other"];
+const REFUSALS: [&str; 6] = [
+    "UnhealthyCluster",
+    "NotEnoughStarted",
+    "LearnerNotReady",
+    "TooManyLearners",
+    "Moved",
+    "Other",
+];
 
 /// Kinds that no run of the real planner can reach, each with its reason.
 pub const UNREACHABLE: &[(&str, &str, &str)] = &[];
@@ -32,7 +38,9 @@ impl Default for Coverage {
         STARTS.iter().for_each(|k| zero("start", (*k).to_owned()));
         WaitReason::ALL.iter().for_each(|k| zero("wait", k.to_string()));
         BlockReason::ALL.iter().for_each(|k| zero("block", k.to_string()));
-        FaultKind::ALL.iter().for_each(|k| zero("fault", format!("{k:?}")));
+        FaultKind::ALL
+            .iter()
+            .for_each(|k| zero("fault", format!("{k:?}")));
         REFUSALS.iter().for_each(|k| zero("refused", (*k).to_owned()));
         Self { counts }
     }
@@ -45,8 +53,12 @@ impl Coverage {
 
     /// A plan was made.
     pub fn plan(&mut self, plan: &Plan) {
-        plan.waits.iter().for_each(|w| self.hit("wait", w.reason.to_string()));
-        plan.blocks.iter().for_each(|b| self.hit("block", b.reason.to_string()));
+        plan.waits
+            .iter()
+            .for_each(|w| self.hit("wait", w.reason.to_string()));
+        plan.blocks
+            .iter()
+            .for_each(|b| self.hit("block", b.reason.to_string()));
     }
 
     /// A step is done.
@@ -91,13 +103,17 @@ impl Coverage {
     /// What was never reached and is not excused.
     pub fn never(&self) -> Vec<String> {
         let excused = |group: &str, name: &str| UNREACHABLE.iter().any(|(g, n, _)| *g == group && *n == name);
-        let zero = self.counts.iter().filter(|((group, name), count)| **count == 0 && !excused(group, name));
+        let zero = self
+            .counts
+            .iter()
+            .filter(|((group, name), count)| **count == 0 && !excused(group, name));
         zero.map(|((group, name), _)| format!("{group} {name}")).collect()
     }
 
     /// The table, for people.
     pub fn table(&self) -> String {
-        let row = |((group, name), count): (&(&str, String), &u64)| format!("  {group:<8} {name:<20} {count:>9}\n");
+        let row =
+            |((group, name), count): (&(&str, String), &u64)| format!("  {group:<8} {name:<20} {count:>9}\n");
         self.counts.iter().map(row).collect()
     }
 }

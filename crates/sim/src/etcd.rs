@@ -198,7 +198,9 @@ impl Node {
 
     /// Does it lead?
     pub fn leads(&self) -> bool {
-        self.running.as_ref().is_some_and(|r| matches!(r.role, Role::Leader { .. }))
+        self.running
+            .as_ref()
+            .is_some_and(|r| matches!(r.role, Role::Leader { .. }))
     }
 }
 
@@ -251,7 +253,11 @@ impl EtcdModel {
 
     /// The island of a place.
     pub fn island(&self, place: Place) -> u8 {
-        if place == Place::SITE { self.site_island } else { self.nodes.get(&place).map_or(0, |n| n.island) }
+        if place == Place::SITE {
+            self.site_island
+        } else {
+            self.nodes.get(&place).map_or(0, |n| n.island)
+        }
     }
 
     /// Can these two talk?
@@ -339,7 +345,10 @@ impl EtcdModel {
         }
         let at = running.conf.members.get(&leader).map(|m| m.place).or_else(|| {
             // A joining member has no list of its own yet; it knows who speaks to it.
-            self.nodes.iter().find(|(_, n)| n.member() == Some(leader)).map(|(p, _)| *p)
+            self.nodes
+                .iter()
+                .find(|(_, n)| n.member() == Some(leader))
+                .map(|(p, _)| *p)
         })?;
         let node = self.reach(place, wal.cluster, leader, at)?;
         (node.leads() && node.wal()?.term == wal.term).then_some(at)
@@ -347,9 +356,13 @@ impl EtcdModel {
 
     /// Would a linearizable read through this member succeed now?
     pub fn serves(&self, place: Place) -> bool {
-        let Some(leader) = self.leader_of(place) else { return false };
+        let Some(leader) = self.leader_of(place) else {
+            return false;
+        };
         let node = &self.nodes[&leader];
-        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return false };
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+            return false;
+        };
         let own_term = running.applied > 0 && wal.log[running.applied - 1].term == wal.term;
         let me = self.nodes[&place].member();
         own_term
@@ -371,18 +384,31 @@ impl EtcdModel {
     /// The leader that serves, whoever can see it; the newest term if there are two.
     pub fn serving_leader(&self) -> Option<Place> {
         let leaders = self.nodes.iter().filter(|(p, n)| n.leads() && self.serves(**p));
-        leaders.max_by_key(|(_, n)| n.wal().map_or(0, |w| w.term)).map(|(p, _)| *p)
+        leaders
+            .max_by_key(|(_, n)| n.wal().map_or(0, |w| w.term))
+            .map(|(p, _)| *p)
     }
 
     /// A client writes `value` through a member. Whether it was heard shows in a note, or never.
     pub fn write(&mut self, via: Place, value: u64) {
         let Some(place) = self.leader_of(via) else { return };
         let until = self.now + 14;
-        let Some((running, wal)) = self.node(place).parts() else { return };
-        wal.log.push(Entry { term: wal.term, kind: Kind::Write(value) });
+        let Some((running, wal)) = self.node(place).parts() else {
+            return;
+        };
+        wal.log.push(Entry {
+            term: wal.term,
+            kind: Kind::Write(value),
+        });
         running.durable = wal.commit;
         let (term, index) = (wal.term, wal.log.len());
-        self.writes.push(PendingWrite { value, place, term, index, until });
+        self.writes.push(PendingWrite {
+            value,
+            place,
+            term,
+            index,
+            until,
+        });
     }
 
     /// Half a second passes.
@@ -411,7 +437,9 @@ impl EtcdModel {
             let leads = node.filter(|n| n.leads() && n.wal().is_some_and(|w| w.term == write.term));
             let Some(node) = leads else { continue };
             if node.running.as_ref().is_some_and(|r| r.applied >= write.index) {
-                let PendingWrite { value, place, term, .. } = write;
+                let PendingWrite {
+                    value, place, term, ..
+                } = write;
                 self.notes.push(Note::Acknowledged { value, place, term });
             } else if self.now < write.until {
                 self.writes.push(write);

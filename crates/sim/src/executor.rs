@@ -138,18 +138,27 @@ impl Executor {
 
     /// Is a membership change on its way?
     pub fn changing(&self) -> bool {
-        self.waiting.is_some() || self.asking.is_some() || self.queue.iter().any(|q| q.step.changes_membership())
+        self.waiting.is_some()
+            || self.asking.is_some()
+            || self.queue.iter().any(|q| q.step.changes_membership())
     }
 
     /// Is a start of this slot on its way? What lies in the volume is only known to the plan.
     pub fn starting(&self, ordinal: Ordinal) -> bool {
-        self.queue.iter().any(|q| matches!(&q.step, Step::Start { ordinal: o, .. } if *o == ordinal))
+        self.queue
+            .iter()
+            .any(|q| matches!(&q.step, Step::Start { ordinal: o, .. } if *o == ordinal))
     }
 
     /// Nothing bad is going to happen to it any more; what was under way is finished.
     pub fn calm(&mut self) {
         self.dies = None;
-        (self.loses_steps, self.doubles_steps, self.loses_answers, self.bad_plans) = (0, 0, 0, 0);
+        (
+            self.loses_steps,
+            self.doubles_steps,
+            self.loses_answers,
+            self.bad_plans,
+        ) = (0, 0, 0, 0);
         self.slow_look_ticks = 0;
         self.slow_view = None;
         self.queue.retain(|q| !q.late);
@@ -168,7 +177,9 @@ impl World {
             self.ask(&mut me, asking);
         }
         while me.waiting.is_none() && me.asking.is_none() && done < 8 {
-            let Some(queued) = me.queue.front().filter(|q| q.not_before <= now).cloned() else { break };
+            let Some(queued) = me.queue.front().filter(|q| q.not_before <= now).cloned() else {
+                break;
+            };
             me.queue.pop_front();
             done += 1;
             if !self.step(&mut me, queued) {
@@ -189,7 +200,8 @@ impl World {
     /// It dies and comes back: what was only in its head is gone.
     fn die(&mut self, me: &mut Executor) {
         let back = self.ground.etcd.now + self.rng.u64(2..12);
-        self.log.event("quorate", format_args!("#{} dies ({:?})", me.id, me.dies));
+        self.log
+            .event("quorate", format_args!("#{} dies ({:?})", me.id, me.dies));
         let plan = me.plan.take();
         *me = self.store.load(me.id, back, me.until);
         me.plan = plan;
@@ -199,10 +211,16 @@ impl World {
         let Some(waiting) = me.waiting else { return };
         let now = self.ground.etcd.now;
         let reachable = self.ground.etcd.linked(Place::SITE, waiting.asked.via);
-        let answer = if reachable { self.ground.etcd.answer(waiting.asked) } else { None };
+        let answer = if reachable {
+            self.ground.etcd.answer(waiting.asked)
+        } else {
+            None
+        };
         let result = match answer {
             Some(Ok(())) => StepResult::Done,
-            Some(Err(error)) => error.refused().map_or(StepResult::Unclear("timeout".into()), StepResult::Refused),
+            Some(Err(error)) => error
+                .refused()
+                .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused),
             None if now >= waiting.until => StepResult::Unclear("timeout".into()),
             None => return,
         };
@@ -214,8 +232,13 @@ impl World {
         if let StepResult::Refused(refused) = &result {
             self.coverage.refused(refused);
         }
-        self.log.event("quorate", format_args!("#{} {step:?}: {result:?}", me.id));
-        me.last = Some(Outcome { step, result, at: self.ground.now() });
+        self.log
+            .event("quorate", format_args!("#{} {step:?}: {result:?}", me.id));
+        me.last = Some(Outcome {
+            step,
+            result,
+            at: self.ground.now(),
+        });
     }
 
     /// Looks (perhaps slowly), plans, asks for the second opinion, stores.
@@ -229,10 +252,20 @@ impl World {
             me.next_look = now + 2;
             return;
         }
-        let violations = quorate_core::check(&self.spec, &observed, &me.memory, &memory, &plan, self.ground.now());
+        let violations = quorate_core::check(
+            &self.spec,
+            &observed,
+            &me.memory,
+            &memory,
+            &plan,
+            self.ground.now(),
+        );
         if self.check_on && !violations.is_empty() {
             let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            self.broke(BreakKind::CheckDisagrees, format!("{} - steps {:?}", all.join("; "), plan.steps));
+            self.broke(
+                BreakKind::CheckDisagrees,
+                format!("{} - steps {:?}", all.join("; "), plan.steps),
+            );
         }
         self.coverage.plan(&plan);
         self.say(me, &plan);
@@ -242,7 +275,9 @@ impl World {
         if me.dies == Some(DiesAt::BeforeStore) {
             return self.die(me);
         }
-        let look = (plan.next_look.as_millis() as u64).div_ceil(crate::TICK_MS).clamp(1, 20);
+        let look = (plan.next_look.as_millis() as u64)
+            .div_ceil(crate::TICK_MS)
+            .clamp(1, 20);
         me.next_look = now + look;
         if !self.keep(me, &plan, memory) {
             return;
@@ -273,9 +308,14 @@ impl World {
             return (for_memory == me.memory).then_some(observed);
         }
         self.tokens += 1;
-        let observed = self.ground.observe(&self.spec, &me.memory, self.tokens, me.last.take());
+        let observed = self
+            .ground
+            .observe(&self.spec, &me.memory, self.tokens, me.last.take());
         if me.slow_look_ticks > 0 {
-            self.log.event("quorate", format_args!("#{} looks for {} ticks", me.id, me.slow_look_ticks));
+            self.log.event(
+                "quorate",
+                format_args!("#{} looks for {} ticks", me.id, me.slow_look_ticks),
+            );
             me.slow_view = Some((now + me.slow_look_ticks, observed, me.memory.clone()));
             me.slow_look_ticks = 0;
             return None;
@@ -286,7 +326,10 @@ impl World {
     /// Stores the memory if nobody else has; arms first starts in the same write.
     fn keep(&mut self, me: &mut Executor, plan: &Plan, memory: Memory) -> bool {
         if self.store.number != me.number {
-            self.log.event("quorate", format_args!("#{} read the memory too long ago, reads it again", me.id));
+            self.log.event(
+                "quorate",
+                format_args!("#{} read the memory too long ago, reads it again", me.id),
+            );
             me.memory = self.store.memory.clone();
             me.number = self.store.number;
             return false;
@@ -299,15 +342,27 @@ impl World {
         me.number = self.store.number;
         me.memory = memory;
         for step in &plan.steps {
-            if let Step::Start { ordinal, generation, how: StartHow::New { .. } | StartHow::Join { .. }, .. } = step {
-                self.ground.slot(*ordinal).first.insert(*generation, FirstRecord::Armed(me.number));
+            if let Step::Start {
+                ordinal,
+                generation,
+                how: StartHow::New { .. } | StartHow::Join { .. },
+                ..
+            } = step
+            {
+                self.ground
+                    .slot(*ordinal)
+                    .first
+                    .insert(*generation, FirstRecord::Armed(me.number));
             }
         }
         true
     }
 
     fn say(&mut self, me: &Executor, plan: &Plan) {
-        let same = me.plan.as_ref().is_some_and(|(_, p)| p.steps == plan.steps && p.waits == plan.waits && p.blocks == plan.blocks);
+        let same = me
+            .plan
+            .as_ref()
+            .is_some_and(|(_, p)| p.steps == plan.steps && p.waits == plan.waits && p.blocks == plan.blocks);
         if !self.log.on() || same {
             return;
         }
@@ -315,10 +370,22 @@ impl World {
             self.log.event("plan", format_args!("#{} step  {step}", me.id));
         }
         for wait in &plan.waits {
-            self.log.event("plan", format_args!("#{} wait  {} {:?}: {}", me.id, wait.reason, wait.member, wait.detail));
+            self.log.event(
+                "plan",
+                format_args!(
+                    "#{} wait  {} {:?}: {}",
+                    me.id, wait.reason, wait.member, wait.detail
+                ),
+            );
         }
         for block in &plan.blocks {
-            self.log.event("plan", format_args!("#{} block {} {:?}: {}", me.id, block.reason, block.member, block.detail));
+            self.log.event(
+                "plan",
+                format_args!(
+                    "#{} block {} {:?}: {}",
+                    me.id, block.reason, block.member, block.detail
+                ),
+            );
         }
         if plan.steps.is_empty() && plan.waits.is_empty() && plan.blocks.is_empty() {
             self.log.event("plan", format_args!("#{} as wanted", me.id));
@@ -327,10 +394,18 @@ impl World {
 
     /// A test double's bad idea: stop the two highest voters at once.
     fn spoil(&mut self, plan: &mut Plan, observed: &Observed) -> bool {
-        let Some(quorum) = observed.quorum.as_ref().filter(|q| q.members.iter().filter(|m| !m.learner).count() >= 3) else {
+        let Some(quorum) = observed
+            .quorum
+            .as_ref()
+            .filter(|q| q.members.iter().filter(|m| !m.learner).count() >= 3)
+        else {
             return false;
         };
-        let places = quorum.members.iter().filter(|m| !m.learner).filter_map(|m| Place::of(m.peer_urls.first()?));
+        let places = quorum
+            .members
+            .iter()
+            .filter(|m| !m.learner)
+            .filter_map(|m| Place::of(m.peer_urls.first()?));
         let well = |o: &Ordinal| {
             let slot = observed.slots.get(o);
             slot.is_some_and(|s| s.status.is_some() && matches!(s.process, Process::Running { .. }))
@@ -339,19 +414,36 @@ impl World {
         if ours.len() < 2 {
             return false;
         }
-        plan.steps = ours.iter().rev().take(2).map(|o| Step::Stop { ordinal: *o }).collect();
+        plan.steps = ours
+            .iter()
+            .rev()
+            .take(2)
+            .map(|o| Step::Stop { ordinal: *o })
+            .collect();
         true
     }
 
     /// The second opinion must refuse it, and the refusal is shown as a block.
     fn refuse_spoilt(&mut self, me: &mut Executor, plan: &Plan, observed: &Observed, memory: &Memory) {
-        let violations = quorate_core::check(&self.spec, observed, &me.memory, memory, plan, self.ground.now());
+        let violations =
+            quorate_core::check(&self.spec, observed, &me.memory, memory, plan, self.ground.now());
         if violations.is_empty() {
             return self.broke(BreakKind::CheckBlind, format!("not refused: {:?}", plan.steps));
         }
-        let detail = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let block = Block { reason: BlockReason::CheckRefused, member: None, detail };
-        let refused = Plan { blocks: vec![block], ..Plan::default() };
+        let detail = violations
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
+        let block = Block {
+            reason: BlockReason::CheckRefused,
+            member: None,
+            detail,
+        };
+        let refused = Plan {
+            blocks: vec![block],
+            ..Plan::default()
+        };
         self.coverage.plan(&refused);
         self.say(me, &refused);
     }
@@ -364,16 +456,22 @@ impl World {
         }
         if me.loses_steps > 0 {
             me.loses_steps -= 1;
-            self.log.event("fault", format_args!("lost step: {}", queued.step));
+            self.log
+                .event("fault", format_args!("lost step: {}", queued.step));
             return true;
         }
         if me.doubles_steps > 0 && !queued.late {
             me.doubles_steps -= 1;
             let not_before = self.ground.etcd.now + self.rng.u64(0..20);
-            me.queue.push_back(Queued { not_before, late: true, ..queued.clone() });
+            me.queue.push_back(Queued {
+                not_before,
+                late: true,
+                ..queued.clone()
+            });
         }
         let late = if queued.late { " (late duplicate)" } else { "" };
-        self.log.event("step", format_args!("#{} {}{late}", me.id, queued.step));
+        self.log
+            .event("step", format_args!("#{} {}{late}", me.id, queued.step));
         self.coverage.step(&queued.step);
         self.effect(me, &queued);
         if me.dies == Some(DiesAt::AfterEffect) {
@@ -385,7 +483,12 @@ impl World {
 
     fn effect(&mut self, me: &mut Executor, queued: &Queued) {
         match &queued.step {
-            Step::Start { ordinal, generation, how, version } => {
+            Step::Start {
+                ordinal,
+                generation,
+                how,
+                version,
+            } => {
                 let result = self.start(me, queued, (*ordinal, *generation), how, *version);
                 self.outcome(me, StepKind::Start, result);
             }
@@ -423,7 +526,14 @@ impl World {
             return StepResult::Refused(Refused::Other("port 2380 is taken".into()));
         }
         let first = matches!(how, StartHow::New { .. } | StartHow::Join { .. });
-        if first && self.ground.etcd.nodes.get(&place(ordinal)).is_some_and(|n| holds_something(n, generation)) {
+        if first
+            && self
+                .ground
+                .etcd
+                .nodes
+                .get(&place(ordinal))
+                .is_some_and(|n| holds_something(n, generation))
+        {
             return StepResult::Refused(Refused::Other("the volume is not empty".into()));
         }
         let slot = self.ground.slot(ordinal);
@@ -454,15 +564,26 @@ impl World {
                 let dies_at = crashes.then(|| now + self.rng.u64(1..4));
                 let config = queued.config.clone();
                 let slot = self.ground.slot(ordinal);
-                slot.process = Proc::Running { since, version, config, generation, dies_at };
+                slot.process = Proc::Running {
+                    since,
+                    version,
+                    config,
+                    generation,
+                    dies_at,
+                };
                 if !crashes {
                     slot.ever_ran.insert(generation);
                 }
             }
             Err(why) => {
-                let exit = Exit { at: since, asked: false, how: why.to_owned() };
+                let exit = Exit {
+                    at: since,
+                    asked: false,
+                    how: why.to_owned(),
+                };
                 self.ground.slot(ordinal).process = Proc::Stopped { last: Some(exit) };
-                self.log.event("etcd", format_args!("member {ordinal} ends at once: {why}"));
+                self.log
+                    .event("etcd", format_args!("member {ordinal} ends at once: {why}"));
                 self.ended_without_data(ordinal, generation);
             }
         }
@@ -472,7 +593,11 @@ impl World {
     /// Records the end of a first start that made no log.
     pub fn ended_without_data(&mut self, ordinal: Ordinal, generation: Generation) {
         let empty = matches!(
-            self.ground.etcd.nodes.get(&place(ordinal)).and_then(|n| n.volumes.get(&generation)),
+            self.ground
+                .etcd
+                .nodes
+                .get(&place(ordinal))
+                .and_then(|n| n.volumes.get(&generation)),
             None | Some(Data::Empty)
         );
         let slot = self.ground.slot(ordinal);
@@ -480,7 +605,8 @@ impl World {
             && !slot.ever_ran.contains(&generation)
             && let Some(FirstRecord::Fired(number)) = slot.first.get(&generation).copied()
         {
-            slot.first.insert(generation, FirstRecord::EndedWithoutData(number));
+            slot.first
+                .insert(generation, FirstRecord::EndedWithoutData(number));
         }
     }
 
@@ -496,9 +622,16 @@ impl World {
 
     /// Reads the list again, refuses if it moved, then asks.
     fn change(&mut self, me: &mut Executor, kind: StepKind, operation: Operation, basis: Basis) {
-        let view = self.ground.way_in().and_then(|via| Some((via, self.ground.quorum_view(&self.spec.name)?)));
+        let view = self
+            .ground
+            .way_in()
+            .and_then(|via| Some((via, self.ground.quorum_view(&self.spec.name)?)));
         let Some((via, view)) = view else {
-            return self.outcome(me, kind, StepResult::Refused(Refused::Other("no member list".into())));
+            return self.outcome(
+                me,
+                kind,
+                StepResult::Refused(Refused::Other("no member list".into())),
+            );
         };
         if Basis::of(&view.members) != basis {
             return self.outcome(me, kind, StepResult::Refused(Refused::Moved));
@@ -529,32 +662,51 @@ impl World {
                 }
             }
             Err(error) => {
-                let result = error.refused().map_or(StepResult::Unclear("timeout".into()), StepResult::Refused);
+                let result = error
+                    .refused()
+                    .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused);
                 self.outcome(me, kind, result);
             }
         }
     }
 
     fn hand_over(&mut self, me: &mut Executor, from: MemberId, to: MemberId) {
-        let at = self.ground.etcd.nodes.iter().find(|(_, n)| n.member() == Some(from)).map(|(p, _)| *p);
+        let at = self
+            .ground
+            .etcd
+            .nodes
+            .iter()
+            .find(|(_, n)| n.member() == Some(from))
+            .map(|(p, _)| *p);
         let reachable = at.filter(|p| self.ground.etcd.linked(Place::SITE, *p));
         let result = match reachable.map(|via| self.ground.etcd.move_leader(via, to)) {
             None => StepResult::Refused(Refused::Other("connection refused".into())),
             Some(Ok(())) => StepResult::Done,
-            Some(Err(error)) => error.refused().map_or(StepResult::Unclear("timeout".into()), StepResult::Refused),
+            Some(Err(error)) => error
+                .refused()
+                .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused),
         };
         self.outcome(me, StepKind::MoveLeader, result);
     }
 
     fn set_aside(&mut self, ordinal: Ordinal, generation: Generation) {
         if self.ground.slot(ordinal).in_use() == Some(generation) {
-            return self.log.event("ground", format_args!("member {ordinal} ({generation}) is in use, left where it is"));
+            return self.log.event(
+                "ground",
+                format_args!("member {ordinal} ({generation}) is in use, left where it is"),
+            );
         }
-        let Some(data) = self.ground.etcd.node(place(ordinal)).volumes.remove(&generation) else { return };
+        let Some(data) = self.ground.etcd.node(place(ordinal)).volumes.remove(&generation) else {
+            return;
+        };
         let at = self.ground.etcd.now;
         if !matches!(data, Data::Empty) {
             let member = data.wal().map(|w| w.member);
-            self.ground.slot(ordinal).asides.push(Aside { generation, member, at });
+            self.ground.slot(ordinal).asides.push(Aside {
+                generation,
+                member,
+                at,
+            });
         }
     }
 
@@ -576,8 +728,13 @@ fn flags(how: &StartHow) -> As {
         initial.iter().filter_map(|(_, url)| Place::of(url)).collect()
     };
     match how {
-        StartHow::New { token, initial } => As::New { token: token.0.clone(), initial: places(initial) },
-        StartHow::Join { initial } => As::Join { initial: places(initial) },
+        StartHow::New { token, initial } => As::New {
+            token: token.0.clone(),
+            initial: places(initial),
+        },
+        StartHow::Join { initial } => As::Join {
+            initial: places(initial),
+        },
         StartHow::Resume | StartHow::Settle => As::Resume,
     }
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use quorate_core::Memory;
 use quorate_core::memory::{Bootstrap, Mark, Slot};
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, Listed, MemberId, MemberStatus, Observed, Ordinal, Process, QuorumView, SlotView,
-    Spec, Time, Token, Version, Volume, quorum,
+    ClusterId, FirstStart, Generation, Listed, MemberId, MemberStatus, Observed, Ordinal, Process,
+    QuorumView, SlotView, Spec, Time, Token, Version, Volume, quorum,
 };
 use quorate_core::plan::{Plan, plan};
 
@@ -81,7 +81,12 @@ pub fn fine() -> Vec<State> {
         for mark in [Mark::Never, Mark::Intended, Mark::Started] {
             for runs in [Runs::Stopped, Runs::Silent, Runs::Unwell, Runs::Well] {
                 for listed in [InList::No, InList::Voter, InList::Learner] {
-                    let state = State { disk, mark, runs, listed };
+                    let state = State {
+                        disk,
+                        mark,
+                        runs,
+                        listed,
+                    };
                     if state.possible() {
                         all.push(state);
                     }
@@ -94,7 +99,12 @@ pub fn fine() -> Vec<State> {
 
 /// The few states that matter when there are many slots.
 pub fn coarse() -> Vec<State> {
-    let state = |disk, mark, runs, listed| State { disk, mark, runs, listed };
+    let state = |disk, mark, runs, listed| State {
+        disk,
+        mark,
+        runs,
+        listed,
+    };
     vec![
         state(Disk::Empty, Mark::Never, Runs::Stopped, InList::No),
         state(Disk::Data, Mark::Started, Runs::Well, InList::Voter),
@@ -154,12 +164,20 @@ impl Case {
     /// The list, if a quorum of it is well.
     fn quorum(&self) -> Option<QuorumView> {
         let voters = self.slots.iter().filter(|s| s.listed == InList::Voter).count();
-        let mut well = self.slots.iter().enumerate().filter(|(_, s)| s.listed == InList::Voter && s.runs == Runs::Well);
+        let mut well = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.listed == InList::Voter && s.runs == Runs::Well);
         let count = well.clone().count();
         if self.hidden || voters == 0 || count < quorum(voters) {
             return None;
         }
-        let members = self.slots.iter().enumerate().filter(|(_, s)| s.listed != InList::No);
+        let members = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.listed != InList::No);
         let members = members.map(|(n, s)| Listed {
             id: Self::id(n),
             name: format!("c-{n}"),
@@ -167,15 +185,24 @@ impl Case {
             learner: s.listed == InList::Learner,
         });
         let leader = well.next_back().map(|(n, _)| Self::id(n));
-        Some(QuorumView { cluster: CLUSTER, members: members.collect(), leader })
+        Some(QuorumView {
+            cluster: CLUSTER,
+            members: members.collect(),
+            leader,
+        })
     }
 
     fn slot_view(&self, n: usize) -> SlotView {
         let state = self.slots[n];
         let volume = match state.disk {
             Disk::Empty => Volume::Empty,
-            Disk::Data => Volume::Data { member: Self::id(n), cluster: CLUSTER },
-            Disk::Damaged => Volume::Damaged { why: "crc mismatch".into() },
+            Disk::Data => Volume::Data {
+                member: Self::id(n),
+                cluster: CLUSTER,
+            },
+            Disk::Damaged => Volume::Damaged {
+                why: "crc mismatch".into(),
+            },
         };
         let running = Process::Running {
             since: Time(NOW.0 - 60_000),
@@ -198,10 +225,18 @@ impl Case {
         SlotView {
             peer_url: Place(n as u32).url(),
             volume,
-            first_start: if state.mark == Mark::Intended { FirstStart::NotRun } else { FirstStart::Unknown },
+            first_start: if state.mark == Mark::Intended {
+                FirstStart::NotRun
+            } else {
+                FirstStart::Unknown
+            },
             leftovers: Vec::new(),
             asides: 0,
-            process: if state.runs == Runs::Stopped { Process::Stopped { last: None } } else { running },
+            process: if state.runs == Runs::Stopped {
+                Process::Stopped { last: None }
+            } else {
+                running
+            },
             status: matches!(state.runs, Runs::Unwell | Runs::Well).then_some(status),
             cannot_start: None,
             replay_limit: None,
@@ -222,7 +257,13 @@ impl Case {
             cannot_start: None,
             replay_limit: None,
         };
-        let view = |n: usize| if n < self.slots.len() { self.slot_view(n) } else { blank(n) };
+        let view = |n: usize| {
+            if n < self.slots.len() {
+                self.slot_view(n)
+            } else {
+                blank(n)
+            }
+        };
         Observed {
             at: NOW,
             fresh_token: Token("token-1".into()),
@@ -234,17 +275,33 @@ impl Case {
 
     /// What is remembered.
     pub fn memory(&self) -> Memory {
-        let known = self.slots.iter().any(|s| s.listed != InList::No || s.mark != Mark::Never);
-        let first: BTreeMap<Ordinal, _> =
-            (0..self.slots.len()).map(|n| (Ordinal(n as u32), Place(n as u32).url())).collect();
+        let known = self
+            .slots
+            .iter()
+            .any(|s| s.listed != InList::No || s.mark != Mark::Never);
+        let first: BTreeMap<Ordinal, _> = (0..self.slots.len())
+            .map(|n| (Ordinal(n as u32), Place(n as u32).url()))
+            .collect();
         let slots = self.slots.iter().enumerate().map(|(n, s)| {
             let member = (s.listed != InList::No || s.disk == Disk::Data).then(|| Self::id(n));
-            let slot = Slot { mark: s.mark, member, version: (s.mark != Mark::Never).then_some(OLD), ..Slot::default() };
+            let slot = Slot {
+                mark: s.mark,
+                member,
+                version: (s.mark != Mark::Never).then_some(OLD),
+                ..Slot::default()
+            };
             (Ordinal(n as u32), slot)
         });
         Memory {
-            bootstrap: known.then(|| Bootstrap { token: Token("token-0".into()), members: first }),
-            cluster: self.slots.iter().any(|s| s.listed != InList::No).then_some(CLUSTER),
+            bootstrap: known.then(|| Bootstrap {
+                token: Token("token-0".into()),
+                members: first,
+            }),
+            cluster: self
+                .slots
+                .iter()
+                .any(|s| s.listed != InList::No)
+                .then_some(CLUSTER),
             slots: slots.collect(),
             ..Memory::default()
         }
@@ -270,7 +327,11 @@ fn seen_with(observed: &Observed, memory: &Memory) -> Observed {
     for (ordinal, view) in &mut observed.slots {
         if memory.slot(*ordinal).generation > Generation(0) {
             let old = std::mem::replace(&mut view.volume, Volume::Empty);
-            view.leftovers = if old == Volume::Empty { Vec::new() } else { vec![Generation(0)] };
+            view.leftovers = if old == Volume::Empty {
+                Vec::new()
+            } else {
+                vec![Generation(0)]
+            };
             view.first_start = FirstStart::Unknown;
         }
     }

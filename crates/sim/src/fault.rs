@@ -124,15 +124,28 @@ impl Swarm {
         let theme = themes[rng.usize(..themes.len())];
         let favoured: &[FaultKind] = match theme {
             Theme::Mixed | Theme::Calm => &[],
-            Theme::Rolling => &[FaultKind::KillMember, FaultKind::StaleView, FaultKind::StalledDisk, FaultKind::CutOne],
-            Theme::Disks => {
-                &[FaultKind::WipeVolume, FaultKind::SlowDisk, FaultKind::StalledDisk, FaultKind::CutOne, FaultKind::KillMember]
-            }
+            Theme::Rolling => &[
+                FaultKind::KillMember,
+                FaultKind::StaleView,
+                FaultKind::StalledDisk,
+                FaultKind::CutOne,
+            ],
+            Theme::Disks => &[
+                FaultKind::WipeVolume,
+                FaultKind::SlowDisk,
+                FaultKind::StalledDisk,
+                FaultKind::CutOne,
+                FaultKind::KillMember,
+            ],
             Theme::Sizes => &[FaultKind::StalledDisk, FaultKind::SlowDisk, FaultKind::Mute],
             Theme::Hopeless => &[FaultKind::WipeVolume, FaultKind::DamageVolume],
-            Theme::Forming => {
-                &[FaultKind::WipeVolume, FaultKind::SlowDisk, FaultKind::KillMember, FaultKind::KillExecutor, FaultKind::CutOne]
-            }
+            Theme::Forming => &[
+                FaultKind::WipeVolume,
+                FaultKind::SlowDisk,
+                FaultKind::KillMember,
+                FaultKind::KillExecutor,
+                FaultKind::CutOne,
+            ],
         };
         let mut rates = BTreeMap::new();
         for kind in FaultKind::ALL {
@@ -146,10 +159,25 @@ impl Swarm {
             Theme::Rolling | Theme::Sizes | Theme::Calm => rng.u16(600..1800),
             _ => rng.u16(100..900),
         };
-        let ticks = if theme == Theme::Forming { rng.u64(60..200) } else { rng.u64(150..500) };
+        let ticks = if theme == Theme::Forming {
+            rng.u64(60..200)
+        } else {
+            rng.u64(150..500)
+        };
         let cursed = (theme == Theme::Disks && rng.u8(..) < 80).then(|| Ordinal(rng.u32(..3)));
-        let blind_start = if theme == Theme::Forming && rng.bool() { rng.u64(10..80) } else { 0 };
-        Self { rates, edits, ticks, theme, cursed, blind_start }
+        let blind_start = if theme == Theme::Forming && rng.bool() {
+            rng.u64(10..80)
+        } else {
+            0
+        };
+        Self {
+            rates,
+            edits,
+            ticks,
+            theme,
+            cursed,
+            blind_start,
+        }
     }
 }
 
@@ -160,7 +188,13 @@ impl World {
         for (kind, rate) in rates {
             // A young cluster in a seed about forming meets more.
             let cursed = self.swarm.cursed.is_some() && kind == FaultKind::DamageVolume;
-            let boost = if cursed { 8 } else if self.swarm.theme == Theme::Forming && self.ground.etcd.now < 40 { 6 } else { 1 };
+            let boost = if cursed {
+                8
+            } else if self.swarm.theme == Theme::Forming && self.ground.etcd.now < 40 {
+                6
+            } else {
+                1
+            };
             if u32::from(self.rng.u16(..)) < u32::from(rate) * boost && self.inject(kind) {
                 self.coverage.fault(kind);
                 self.disturbed_at = self.ground.etcd.now;
@@ -196,30 +230,59 @@ impl World {
                 self.exited(ordinal, "killed");
             }
             FaultKind::KillExecutor => {
-                let dies = [DiesAt::BeforeStore, DiesAt::AfterStore, DiesAt::BetweenSteps, DiesAt::AfterEffect, DiesAt::Fired];
+                let dies = [
+                    DiesAt::BeforeStore,
+                    DiesAt::AfterStore,
+                    DiesAt::BetweenSteps,
+                    DiesAt::AfterEffect,
+                    DiesAt::Fired,
+                ];
                 let dies = dies[self.rng.usize(..dies.len())];
                 self.executors.first_mut()?.dies = Some(dies);
-                self.log.event("fault", format_args!("quorate will die: {dies:?}"));
+                self.log
+                    .event("fault", format_args!("quorate will die: {dies:?}"));
             }
             FaultKind::CutOne => {
-                let at = if self.rng.u8(..) < 40 { Place::SITE } else { place(self.any_slot()?) };
+                let at = if self.rng.u8(..) < 40 {
+                    Place::SITE
+                } else {
+                    place(self.any_slot()?)
+                };
                 self.ground.etcd.cut(at, 1);
                 self.partition_until = long;
                 self.log.event("fault", format_args!("cut off {}", name(at)));
             }
             FaultKind::Split => {
-                let all: Vec<Place> = self.ground.etcd.nodes.keys().copied().chain([Place::SITE]).collect();
+                let all: Vec<Place> = self
+                    .ground
+                    .etcd
+                    .nodes
+                    .keys()
+                    .copied()
+                    .chain([Place::SITE])
+                    .collect();
                 let far: Vec<Place> = all.into_iter().filter(|_| self.rng.bool()).collect();
                 far.iter().for_each(|p| self.ground.etcd.cut(*p, 1));
                 self.partition_until = long;
                 let names: Vec<String> = far.iter().map(|p| name(*p)).collect();
-                self.log.event("fault", format_args!("split off {}", names.join(" ")));
+                self.log
+                    .event("fault", format_args!("split off {}", names.join(" ")));
             }
             FaultKind::SlowDisk | FaultKind::StalledDisk => {
                 let ordinal = self.any_running()?;
                 let node = self.ground.etcd.node(place(ordinal));
-                if kind == FaultKind::SlowDisk { node.slow_until = long } else { node.stalled_until = long }
-                self.log.event("fault", format_args!("{kind:?} at member {ordinal} until {}", long * crate::TICK_MS / 1000));
+                if kind == FaultKind::SlowDisk {
+                    node.slow_until = long
+                } else {
+                    node.stalled_until = long
+                }
+                self.log.event(
+                    "fault",
+                    format_args!(
+                        "{kind:?} at member {ordinal} until {}",
+                        long * crate::TICK_MS / 1000
+                    ),
+                );
             }
             FaultKind::WipeVolume | FaultKind::DamageVolume => self.lose_disk(kind)?,
             FaultKind::LostStep => self.executors.first_mut()?.loses_steps += 1,
@@ -234,7 +297,8 @@ impl World {
                 let (start, until) = (now + self.rng.u64(1..20), now + self.rng.u64(20..60));
                 let second = self.store.load(2, start, Some(until));
                 self.executors.push(second);
-                self.log.event("fault", format_args!("a second quorate read the memory"));
+                self.log
+                    .event("fault", format_args!("a second quorate read the memory"));
             }
             FaultKind::ForeignData => self.swap_in_foreign()?,
             FaultKind::UnknownMember => {
@@ -246,7 +310,8 @@ impl World {
             FaultKind::PortTaken => {
                 let ordinal = self.any_slot()?;
                 self.ground.slot(ordinal).taken_until = long;
-                self.log.event("fault", format_args!("port of member {ordinal} taken"));
+                self.log
+                    .event("fault", format_args!("port of member {ordinal} taken"));
             }
             FaultKind::CrashLoop => {
                 let ordinal = self.any_slot()?;
@@ -255,22 +320,28 @@ impl World {
                     self.ground.etcd.kill(place(ordinal));
                     self.exited(ordinal, "killed");
                 }
-                self.log.event("fault", format_args!("binary of member {ordinal} crashes"));
+                self.log
+                    .event("fault", format_args!("binary of member {ordinal} crashes"));
             }
             FaultKind::ClockJump => {
                 let ahead = self.rng.u64(1_000..600_000);
                 self.ground.clock_ahead_ms += ahead;
-                self.log.event("fault", format_args!("clock jumps {ahead} ms ahead"));
+                self.log
+                    .event("fault", format_args!("clock jumps {ahead} ms ahead"));
             }
             FaultKind::Mute => {
                 let ordinal = self.any_slot()?;
                 self.ground.slot(ordinal).mute_until = long;
-                self.log.event("fault", format_args!("member {ordinal} gives no status"));
+                self.log
+                    .event("fault", format_args!("member {ordinal} gives no status"));
             }
             FaultKind::Blind => {
                 let ordinal = self.any_slot()?;
                 self.ground.slot(ordinal).blind_until = long;
-                self.log.event("fault", format_args!("volume of member {ordinal} cannot be looked at"));
+                self.log.event(
+                    "fault",
+                    format_args!("volume of member {ordinal} cannot be looked at"),
+                );
             }
         }
         Some(())
@@ -278,10 +349,22 @@ impl World {
 
     /// A disk is lost, if the budget allows it, or if this seed breaks it.
     fn lose_disk(&mut self, kind: FaultKind) -> Option<()> {
-        let ordinal = self.swarm.cursed.filter(|_| kind == FaultKind::DamageVolume).or(self.any_slot())?;
+        let ordinal = self
+            .swarm
+            .cursed
+            .filter(|_| kind == FaultKind::DamageVolume)
+            .or(self.any_slot())?;
         let generation = self.store.memory.slot(ordinal).generation;
         let at = place(ordinal);
-        let had = self.ground.etcd.nodes.get(&at)?.volumes.get(&generation)?.wal().is_some();
+        let had = self
+            .ground
+            .etcd
+            .nodes
+            .get(&at)?
+            .volumes
+            .get(&generation)?
+            .wal()
+            .is_some();
         if !had || self.ground.slots[&ordinal].swapped.is_some() {
             return None;
         }
@@ -297,8 +380,15 @@ impl World {
             self.ground.etcd.damage(at, generation);
         }
         self.exited(ordinal, "its disk is gone");
-        let broken = if self.budget_broken { " (budget broken)" } else { "" };
-        self.log.event("fault", format_args!("{kind:?} member {ordinal} ({generation}){broken}"));
+        let broken = if self.budget_broken {
+            " (budget broken)"
+        } else {
+            ""
+        };
+        self.log.event(
+            "fault",
+            format_args!("{kind:?} member {ordinal} ({generation}){broken}"),
+        );
         Some(())
     }
 
@@ -313,21 +403,27 @@ impl World {
         };
         let forming = self.store.memory.cluster.is_none();
         let others = conf.voters().filter(|(_, m)| m.place != place(ordinal));
-        let sound = others.filter(|(id, m)| self.sound(*id, m.place) || (forming && self.will_begin(m.place)));
+        let sound =
+            others.filter(|(id, m)| self.sound(*id, m.place) || (forming && self.will_begin(m.place)));
         sound.count() >= quorum(conf.voters().count())
     }
 
     /// Does the member with this id have its data?
     fn sound(&self, id: MemberId, at: Place) -> bool {
-        self.data_of(at).is_some_and(|data| data.wal().is_some_and(|w| w.member == id))
+        self.data_of(at)
+            .is_some_and(|data| data.wal().is_some_and(|w| w.member == id))
     }
 
     fn may_lose_while_forming(&self, ordinal: Ordinal) -> bool {
-        let Some(first) = &self.store.memory.bootstrap else { return true };
+        let Some(first) = &self.store.memory.bootstrap else {
+            return true;
+        };
         let others = first.members.keys().filter(|o| **o != ordinal);
         let sound = others.filter(|o| {
             let at = place(**o);
-            self.data_of(at).is_some_and(|d| d.wal().is_some_and(|w| w.cluster != FOREIGN)) || self.will_begin(at)
+            self.data_of(at)
+                .is_some_and(|d| d.wal().is_some_and(|w| w.cluster != FOREIGN))
+                || self.will_begin(at)
         });
         sound.count() >= quorum(first.members.len())
     }
@@ -340,9 +436,18 @@ impl World {
 
     fn will_begin(&self, at: Place) -> bool {
         let ordinal = Ordinal(at.0);
-        let first = self.store.memory.bootstrap.as_ref().is_some_and(|b| b.members.contains_key(&ordinal));
+        let first = self
+            .store
+            .memory
+            .bootstrap
+            .as_ref()
+            .is_some_and(|b| b.members.contains_key(&ordinal));
         let generation = self.store.memory.slot(ordinal).generation;
-        let record = self.ground.slots.get(&ordinal).and_then(|s| s.first.get(&generation));
+        let record = self
+            .ground
+            .slots
+            .get(&ordinal)
+            .and_then(|s| s.first.get(&generation));
         first && generation == Generation(0) && !matches!(record, Some(FirstRecord::Fired(_)))
     }
 
@@ -357,24 +462,45 @@ impl World {
         self.ground.etcd.kill(at);
         self.exited(ordinal, "killed");
         let version = Version::new(3, 5, 30);
-        let own = self.ground.etcd.node(at).volumes.insert(generation, foreign_data(at, version)).unwrap_or_default();
+        let own = self
+            .ground
+            .etcd
+            .node(at)
+            .volumes
+            .insert(generation, foreign_data(at, version))
+            .unwrap_or_default();
         self.ground.slot(ordinal).swapped = Some((generation, own));
-        self.log.event("fault", format_args!("somebody puts other data at member {ordinal} ({generation})"));
+        self.log.event(
+            "fault",
+            format_args!("somebody puts other data at member {ordinal} ({generation})"),
+        );
         Some(())
     }
 
     /// Whoever swapped the data puts the own data back.
     pub fn swap_back(&mut self) {
         for ordinal in self.ground.slots.keys().copied().collect::<Vec<_>>() {
-            let Some((generation, own)) = self.ground.slot(ordinal).swapped.take() else { continue };
-            let foreign = self.ground.etcd.nodes.get(&place(ordinal)).and_then(|n| n.volumes.get(&generation));
+            let Some((generation, own)) = self.ground.slot(ordinal).swapped.take() else {
+                continue;
+            };
+            let foreign = self
+                .ground
+                .etcd
+                .nodes
+                .get(&place(ordinal))
+                .and_then(|n| n.volumes.get(&generation));
             if foreign.and_then(Data::wal).is_none_or(|w| w.cluster != FOREIGN) {
                 continue; // It is no longer what was put there.
             }
             self.ground.etcd.kill(place(ordinal));
             self.exited(ordinal, "killed");
-            self.ground.etcd.node(place(ordinal)).volumes.insert(generation, own);
-            self.log.event("someone", format_args!("puts the data of member {ordinal} back"));
+            self.ground
+                .etcd
+                .node(place(ordinal))
+                .volumes
+                .insert(generation, own);
+            self.log
+                .event("someone", format_args!("puts the data of member {ordinal} back"));
         }
     }
 
@@ -391,14 +517,22 @@ impl World {
         let via = self.ground.etcd.serving_leader()?;
         let conf = newest_conf(&self.ground.etcd)?;
         let sound = conf.voters().filter(|(id, m)| self.sound(*id, m.place)).count();
-        let affordable = sound >= quorum(conf.voters().count() + 1) && !self.executors.iter().any(|e| e.changing());
+        let affordable =
+            sound >= quorum(conf.voters().count() + 1) && !self.executors.iter().any(|e| e.changing());
         let voter = self.rng.bool() && affordable;
         let at = Place(100);
-        let operation = if voter { Operation::AddVoter(at) } else { Operation::AddLearner(at) };
+        let operation = if voter {
+            Operation::AddVoter(at)
+        } else {
+            Operation::AddLearner(at)
+        };
         let asked = self.ground.etcd.ask(via, operation).ok()?;
         self.stranger = asked.member;
         self.stranger_starts_at = self.rng.bool().then_some(self.ground.etcd.now + 4);
-        self.log.event("someone", format_args!("adds a member {:?} (voter: {voter})", asked.member));
+        self.log.event(
+            "someone",
+            format_args!("adds a member {:?} (voter: {voter})", asked.member),
+        );
         Some(())
     }
 
@@ -408,12 +542,23 @@ impl World {
             return;
         }
         self.stranger_starts_at = None;
-        let Some(conf) = newest_conf(&self.ground.etcd) else { return };
+        let Some(conf) = newest_conf(&self.ground.etcd) else {
+            return;
+        };
         let initial: Vec<Place> = conf.members.values().map(|m| m.place).collect();
         let generation = Generation(self.ground.etcd.now as u32);
-        let leader = self.ground.etcd.serving_leader().and_then(|l| self.ground.etcd.nodes[&l].running.as_ref());
-        let Some(version) = leader.map(|r| r.version) else { return };
-        let _ = self.ground.etcd.start(Place(100), generation, &As::Join { initial }, version);
+        let leader = self
+            .ground
+            .etcd
+            .serving_leader()
+            .and_then(|l| self.ground.etcd.nodes[&l].running.as_ref());
+        let Some(version) = leader.map(|r| r.version) else {
+            return;
+        };
+        let _ = self
+            .ground
+            .etcd
+            .start(Place(100), generation, &As::Join { initial }, version);
     }
 
     /// Whoever added a member takes it away.
@@ -421,15 +566,37 @@ impl World {
         if self.stranger.is_none() || !self.ground.etcd.now.is_multiple_of(6) {
             return;
         }
-        let version = self.ground.etcd.nodes.values().find_map(|n| n.running.as_ref()).map(|r| r.version);
+        let version = self
+            .ground
+            .etcd
+            .nodes
+            .values()
+            .find_map(|n| n.running.as_ref())
+            .map(|r| r.version);
         let node = self.ground.etcd.node(Place(100));
-        let data = node.volumes.iter().rev().find(|(_, d)| d.wal().is_some()).map(|(g, _)| *g);
+        let data = node
+            .volumes
+            .iter()
+            .rev()
+            .find(|(_, d)| d.wal().is_some())
+            .map(|(g, _)| *g);
         if let (true, Some(generation), Some(version)) = (node.running.is_none(), data, version) {
-            let _ = self.ground.etcd.start(Place(100), generation, &As::Resume, version);
+            let _ = self
+                .ground
+                .etcd
+                .start(Place(100), generation, &As::Resume, version);
         }
-        let Some(via) = self.ground.etcd.serving_leader() else { return };
-        let Some((_, conf, _)) = self.ground.etcd.list(via) else { return };
-        let strange = conf.members.iter().find(|(_, m)| m.place == Place(100)).map(|(id, _)| *id);
+        let Some(via) = self.ground.etcd.serving_leader() else {
+            return;
+        };
+        let Some((_, conf, _)) = self.ground.etcd.list(via) else {
+            return;
+        };
+        let strange = conf
+            .members
+            .iter()
+            .find(|(_, m)| m.place == Place(100))
+            .map(|(id, _)| *id);
         match strange {
             None => {
                 self.ground.etcd.kill(Place(100));
@@ -437,7 +604,8 @@ impl World {
             }
             Some(id) => {
                 let result = self.ground.etcd.ask(via, Operation::Remove(id)).map(|_| ());
-                self.log.event("someone", format_args!("removes {id}: {result:?}"));
+                self.log
+                    .event("someone", format_args!("removes {id}: {result:?}"));
             }
         }
     }
@@ -463,14 +631,22 @@ impl World {
 }
 
 fn name(at: Place) -> String {
-    if at == Place::SITE { "quorate".into() } else { format!("member {}", at.0) }
+    if at == Place::SITE {
+        "quorate".into()
+    } else {
+        format!("member {}", at.0)
+    }
 }
 
 /// Is a change of the list in some log, and not yet applied there?
 fn change_pending(etcd: &EtcdModel) -> bool {
     etcd.nodes.values().any(|n| {
-        let (Some(running), Some(wal)) = (n.running.as_ref(), n.wal()) else { return false };
-        wal.log[running.applied..].iter().any(|e| matches!(e.kind, Kind::Conf { .. }))
+        let (Some(running), Some(wal)) = (n.running.as_ref(), n.wal()) else {
+            return false;
+        };
+        wal.log[running.applied..]
+            .iter()
+            .any(|e| matches!(e.kind, Kind::Conf { .. }))
     })
 }
 
@@ -479,7 +655,11 @@ pub fn newest_conf(etcd: &EtcdModel) -> Option<Conf> {
     if let Some(leader) = etcd.serving_leader() {
         return etcd.nodes[&leader].running.as_ref().map(|r| r.conf.clone());
     }
-    let logs = etcd.nodes.values().flat_map(|n| n.volumes.values()).filter_map(Data::wal);
+    let logs = etcd
+        .nodes
+        .values()
+        .flat_map(|n| n.volumes.values())
+        .filter_map(Data::wal);
     let ours = logs.filter(|w| w.cluster != FOREIGN);
     let newest = ours.max_by_key(|w| w.commit)?;
     let mut conf = Conf::default();
@@ -499,7 +679,11 @@ impl Ground {
             {
                 self.etcd.stop(place(*ordinal));
                 let at = quorate_core::model::Time(1_000_000 + now * crate::TICK_MS + self.clock_ahead_ms);
-                let exit = quorate_core::model::Exit { at, asked: true, how: "exit 0".into() };
+                let exit = quorate_core::model::Exit {
+                    at,
+                    asked: true,
+                    how: "exit 0".into(),
+                };
                 slot.process = Proc::Stopped { last: Some(exit) };
             }
         }

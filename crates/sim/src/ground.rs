@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::Memory;
 use quorate_core::model::{
-    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome, Process, QuorumView,
-    SlotView, Spec, Time, Token, Version, Volume,
+    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome, Process,
+    QuorumView, SlotView, Spec, Time, Token, Version, Volume,
 };
 
 use crate::etcd::{Data, EtcdModel, Place, Wal};
@@ -124,15 +124,31 @@ impl Slot {
 }
 
 /// A cluster id that is nobody's.
-pub const FOREIGN: ClusterId = ClusterId(0xf0e1_60);
+pub const FOREIGN: ClusterId = ClusterId(0x00f0_e160);
 
 /// Data of somebody else's cluster, of one member.
 pub fn foreign_data(place: Place, version: Version) -> Data {
     use crate::etcd::{ConfChange, Entry, Kind};
     let member = MemberId(0xf0e1_6000 + u64::from(place.0));
-    let change = ConfChange::Add { id: member, place, learner: false, named: true };
-    let log = vec![Entry { term: 1, kind: Kind::Conf { request: 0, change } }];
-    Data::Wal(Wal { member, cluster: FOREIGN, log, term: 1, vote: None, commit: 1, version })
+    let change = ConfChange::Add {
+        id: member,
+        place,
+        learner: false,
+        named: true,
+    };
+    let log = vec![Entry {
+        term: 1,
+        kind: Kind::Conf { request: 0, change },
+    }];
+    Data::Wal(Wal {
+        member,
+        cluster: FOREIGN,
+        log,
+        term: 1,
+        vote: None,
+        commit: 1,
+        version,
+    })
 }
 
 /// All slots and the etcd they run.
@@ -161,7 +177,10 @@ impl Ground {
     pub fn observe(&self, spec: &Spec, memory: &Memory, token: u64, last: Option<Outcome>) -> Observed {
         let wanted = (0..spec.replicas).map(Ordinal);
         let ordinals: BTreeSet<Ordinal> = wanted.chain(memory.slots.keys().copied()).collect();
-        let slots = ordinals.into_iter().map(|o| (o, self.look(o, memory.slot(o).generation))).collect();
+        let slots = ordinals
+            .into_iter()
+            .map(|o| (o, self.look(o, memory.slot(o).generation)))
+            .collect();
         Observed {
             at: self.now(),
             fresh_token: Token(format!("token-{token}")),
@@ -174,7 +193,11 @@ impl Ground {
     /// The linearizable list, through any member quorate can reach.
     pub fn quorum_view(&self, name: &str) -> Option<QuorumView> {
         let (cluster, conf, leader) = self.etcd.list(self.way_in()?)?;
-        Some(QuorumView { cluster, members: conf.listed(name), leader: Some(leader) })
+        Some(QuorumView {
+            cluster,
+            members: conf.listed(name),
+            leader: Some(leader),
+        })
     }
 
     /// A voter that serves and that quorate can reach: learners answer neither the list nor requests to change it.
@@ -185,19 +208,32 @@ impl Ground {
             let conf = node.running.as_ref().map(|r| &r.conf);
             conf.zip(id).is_none_or(|(conf, id)| !conf.votes(id))
         };
-        let reachable = self.slots.keys().map(|o| place(*o)).filter(|p| self.etcd.linked(Place::SITE, *p));
-        reachable.into_iter().find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p) && !learner(p))
+        let reachable = self
+            .slots
+            .keys()
+            .map(|o| place(*o))
+            .filter(|p| self.etcd.linked(Place::SITE, *p));
+        reachable
+            .into_iter()
+            .find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p) && !learner(p))
     }
 
     fn look(&self, ordinal: Ordinal, generation: Generation) -> SlotView {
         let (at, now) = (place(ordinal), self.etcd.now);
-        let Some(slot) = self.slots.get(&ordinal) else { return self.never_seen(at) };
+        let Some(slot) = self.slots.get(&ordinal) else {
+            return self.never_seen(at);
+        };
         let volumes = self.etcd.nodes.get(&at).map(|n| &n.volumes);
         let volume = match volumes.and_then(|v| v.get(&generation)) {
             _ if slot.blind_until > now => Volume::Unknown,
             None | Some(Data::Empty) => Volume::Empty,
-            Some(Data::Damaged) => Volume::Damaged { why: "wal: crc mismatch".into() },
-            Some(Data::Wal(wal)) => Volume::Data { member: wal.member, cluster: wal.cluster },
+            Some(Data::Damaged) => Volume::Damaged {
+                why: "wal: crc mismatch".into(),
+            },
+            Some(Data::Wal(wal)) => Volume::Data {
+                member: wal.member,
+                cluster: wal.cluster,
+            },
         };
         let first_start = match slot.first.get(&generation) {
             Some(FirstRecord::Armed(_)) => FirstStart::NotRun,
@@ -205,7 +241,9 @@ impl Ground {
             Some(FirstRecord::Fired(_)) | None => FirstStart::Unknown,
         };
         let leftovers = volumes.map_or(Vec::new(), |v| {
-            let old = v.iter().filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
+            let old = v
+                .iter()
+                .filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
             old.map(|(g, _)| *g).collect()
         });
         SlotView {
@@ -238,7 +276,13 @@ impl Ground {
     fn process(&self, slot: &Slot) -> Process {
         match &slot.process {
             Proc::Stopped { last } => Process::Stopped { last: last.clone() },
-            Proc::Running { since, version, config, generation, .. } => Process::Running {
+            Proc::Running {
+                since,
+                version,
+                config,
+                generation,
+                ..
+            } => Process::Running {
                 since: *since,
                 version: *version,
                 config: config.clone(),
@@ -267,7 +311,11 @@ impl Ground {
             version: running.version,
             db_size: 4096 * (1 + wal.log.len() as u64),
             db_in_use: 4096 * (1 + running.applied as u64),
-            healthy: if learner { node.stalled_until <= self.etcd.now } else { self.etcd.serves(at) },
+            healthy: if learner {
+                node.stalled_until <= self.etcd.now
+            } else {
+                self.etcd.serves(at)
+            },
         })
     }
 }

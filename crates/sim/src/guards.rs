@@ -26,22 +26,41 @@ pub struct Found {
 pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
     for tried in 0..seeds_max {
         let seed = from + tried;
-        let options = Options { seed, guards: Guards::without(guard), check: false, log: false };
+        let options = Options {
+            seed,
+            guards: Guards::without(guard),
+            check: false,
+            log: false,
+        };
         let broke = one(options).broke.filter(|b| b.kind.of_the_world());
         // The same seed must be sound with the guard on: only then is it the guard that mattered.
         let sound = |seed| one(plain(seed)).broke.is_none();
         if let Some(broke) = broke.filter(|_| sound(seed)) {
-            return Found { guard, tried: tried + 1, broke: Some((seed, broke)) };
+            return Found {
+                guard,
+                tried: tried + 1,
+                broke: Some((seed, broke)),
+            };
         }
     }
-    Found { guard, tried: seeds_max, broke: None }
+    Found {
+        guard,
+        tried: seeds_max,
+        broke: None,
+    }
 }
 
 /// How worlds break with one guard off: each kind, how often, and the first seed of it.
 pub fn histogram(guard: Guard, from: u64, seeds: u64) -> BTreeMap<BreakKind, (u64, u64)> {
     let mut kinds: BTreeMap<BreakKind, (u64, u64)> = BTreeMap::new();
     for seed in from..from + seeds {
-        let broke = one(Options { seed, guards: Guards::without(guard), check: false, log: false }).broke;
+        let broke = one(Options {
+            seed,
+            guards: Guards::without(guard),
+            check: false,
+            log: false,
+        })
+        .broke;
         if let Some(broke) = broke.filter(|_| one(plain(seed)).broke.is_none()) {
             kinds.entry(broke.kind).or_insert((0, seed)).0 += 1;
         }

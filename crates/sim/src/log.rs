@@ -16,7 +16,11 @@ pub struct EventLog {
 impl EventLog {
     /// A log that keeps its lines, or one that drops them.
     pub fn new(on: bool) -> Self {
-        Self { on, now: 0, lines: Vec::new() }
+        Self {
+            on,
+            now: 0,
+            lines: Vec::new(),
+        }
     }
 
     /// Sets the time of the following lines.
@@ -33,7 +37,8 @@ impl EventLog {
     pub fn event(&mut self, who: &str, what: fmt::Arguments<'_>) {
         if self.on {
             let ms = self.now * crate::TICK_MS;
-            self.lines.push(format!("{:>5}.{}  {who:<9} {what}", ms / 1000, ms % 1000 / 100));
+            self.lines
+                .push(format!("{:>5}.{}  {who:<9} {what}", ms / 1000, ms % 1000 / 100));
         }
     }
 

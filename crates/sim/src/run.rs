@@ -41,7 +41,12 @@ pub fn one(options: Options) -> Verdict {
 
 /// All guards on, no log.
 pub fn plain(seed: u64) -> Options {
-    Options { seed, guards: Guards::all(), check: true, log: false }
+    Options {
+        seed,
+        guards: Guards::all(),
+        check: true,
+        log: false,
+    }
 }
 
 /// What many seeds came to.
@@ -100,7 +105,11 @@ pub fn many(from: u64, count: u64) -> Summary {
 
 /// The text that a failing seed leaves: what, how to see it again, and its course.
 pub fn report(seed: u64, broke: &Break) -> String {
-    let log = one(Options { log: true, ..plain(seed) }).log;
+    let log = one(Options {
+        log: true,
+        ..plain(seed)
+    })
+    .log;
     format!(
         "seed {seed} broke at tick {}: {:?}: {}\nreplay: cargo run --profile sim -p quorate-sim --bin qsim -- replay {seed}\n{log}\n",
         broke.tick, broke.kind, broke.detail

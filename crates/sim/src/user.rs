@@ -26,7 +26,11 @@ pub const VERSIONS: [Version; 9] = [
 pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
     let sizes = [1, 2, 3, 3, 3, 3, 4, 5, 5];
     let good = [VERSIONS[0], VERSIONS[2], VERSIONS[4], VERSIONS[6]];
-    let version = if rng.u8(..) < 6 { VERSIONS[1] } else { good[rng.usize(..good.len())] };
+    let version = if rng.u8(..) < 6 {
+        VERSIONS[1]
+    } else {
+        good[rng.usize(..good.len())]
+    };
     Spec {
         name: "c".into(),
         replicas: sizes[rng.usize(..sizes.len())],
@@ -48,9 +52,18 @@ impl World {
             7..9 => self.spec.config = format!("config-{}", self.rng.u8(..4)),
             _ => self.spec.paused = !self.spec.paused,
         }
-        let Spec { replicas, version, config, paused, .. } = &self.spec;
+        let Spec {
+            replicas,
+            version,
+            config,
+            paused,
+            ..
+        } = &self.spec;
         let paused = if *paused { ", paused" } else { "" };
-        self.log.event("user", format_args!("wants {replicas} x {version} with {config}{paused}"));
+        self.log.event(
+            "user",
+            format_args!("wants {replicas} x {version} with {config}{paused}"),
+        );
     }
 
     /// A person does what a block asks for: moves old data away.
@@ -62,7 +75,10 @@ impl World {
         });
         for ordinal in full {
             self.ground.slot(ordinal).asides.clear();
-            self.log.event("user", format_args!("moves the old data of member {ordinal} away"));
+            self.log.event(
+                "user",
+                format_args!("moves the old data of member {ordinal} away"),
+            );
         }
     }
 
@@ -72,17 +88,33 @@ impl World {
         let memory = &self.store.memory;
         let ours = self.ground.etcd.nodes.iter().filter(|(place, _)| place.0 < 100);
         let volumes = ours.flat_map(|(_, n)| n.volumes.values());
-        let on_disk = volumes.filter_map(Data::wal).filter(|w| w.cluster != FOREIGN).map(|w| w.version);
+        let on_disk = volumes
+            .filter_map(Data::wal)
+            .filter(|w| w.cluster != FOREIGN)
+            .map(|w| w.version);
         let planned = memory.slots.values().filter_map(|s| s.version);
         let data: Vec<Version> = on_disk.chain(planned).collect();
-        let reachable = |to: Version| data.iter().all(|from| from.path_to(to) == VersionPath::Allowed) && !to.corrupts();
+        let reachable =
+            |to: Version| data.iter().all(|from| from.path_to(to) == VersionPath::Allowed) && !to.corrupts();
         if !reachable(self.spec.version) || self.spec.version.minor > 7 {
-            let mut all: Vec<Version> = VERSIONS.iter().copied().filter(|v| v.minor <= 7 && reachable(*v)).collect();
+            let mut all: Vec<Version> = VERSIONS
+                .iter()
+                .copied()
+                .filter(|v| v.minor <= 7 && reachable(*v))
+                .collect();
             all.extend(data.iter().copied().filter(|v| reachable(*v)));
             let newest = data.iter().copied().max().unwrap_or(Version::new(3, 6, 14));
             self.spec.version = all.first().copied().unwrap_or(newest);
         }
-        let Spec { replicas, version, config, .. } = &self.spec;
-        self.log.event("user", format_args!("in the end wants {replicas} x {version} with {config}"));
+        let Spec {
+            replicas,
+            version,
+            config,
+            ..
+        } = &self.spec;
+        self.log.event(
+            "user",
+            format_args!("in the end wants {replicas} x {version} with {config}"),
+        );
     }
 }

@@ -89,9 +89,16 @@ impl World {
         let store = Store::default();
         let executors = vec![store.load(1, 1, None)];
         let mut log = EventLog::new(options.log);
-        log.event("world", format_args!("seed {}: {:?}, {} ticks", options.seed, swarm.theme, swarm.ticks));
+        log.event(
+            "world",
+            format_args!("seed {}: {:?}, {} ticks", options.seed, swarm.theme, swarm.ticks),
+        );
         log.event("user", format_args!("wants {} x {}", spec.replicas, spec.version));
-        let mut ground = Ground { etcd, slots: Default::default(), clock_ahead_ms: 0 };
+        let mut ground = Ground {
+            etcd,
+            slots: Default::default(),
+            clock_ahead_ms: 0,
+        };
         (0..spec.replicas).for_each(|o| _ = ground.slot(Ordinal(o)));
         if swarm.blind_start > 0 {
             ground.etcd.cut(Place::SITE, 1);
@@ -131,20 +138,32 @@ impl World {
         if !self.check_on && !kind.of_the_world() {
             return; // A guard is off: only what harms the cluster itself counts.
         }
-        self.breaks.push(Break { kind, tick: self.ground.etcd.now, detail });
+        self.breaks.push(Break {
+            kind,
+            tick: self.ground.etcd.now,
+            detail,
+        });
     }
 
     /// How every member stands, for whoever reads the log of a break.
     fn log_members(&mut self) {
         for (place, node) in &self.ground.etcd.nodes {
-            let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { continue };
+            let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+                continue;
+            };
             let voters: Vec<u32> = running.conf.voters().map(|(_, m)| m.place.0).collect();
             let leads = if node.leads() { "leads" } else { "follows" };
             self.log.event(
                 "member",
                 format_args!(
                     "{} {} {leads} term {} vote {:?} last {:?} commit {} voters {voters:?} island {}",
-                    place.0, wal.member, wal.term, wal.vote, wal.last(), wal.commit, node.island
+                    place.0,
+                    wal.member,
+                    wal.term,
+                    wal.vote,
+                    wal.last(),
+                    wal.commit,
+                    node.island
                 ),
             );
         }
@@ -198,18 +217,32 @@ impl World {
         let lost = plan.is_some_and(|(_, p)| p.blocks.iter().any(|b| b.reason == BlockReason::QuorumLost));
         // A stranger that nobody can remove any more hides how much is lost.
         let lost = lost || self.stranger.is_some();
-        self.budget_broken && lost && self.ground.etcd.serving_leader().is_none() && self.ground.etcd.now > 200
+        self.budget_broken
+            && lost
+            && self.ground.etcd.serving_leader().is_none()
+            && self.ground.etcd.now > 200
     }
 
     /// At the end every member that serves has every acknowledged write.
     fn finish(&mut self) {
-        self.log.event("world", format_args!("{} writes acknowledged, {:?}", self.writes.count(), self.missing()));
+        self.log.event(
+            "world",
+            format_args!(
+                "{} writes acknowledged, {:?}",
+                self.writes.count(),
+                self.missing()
+            ),
+        );
         let all = self.ground.etcd.nodes.keys().copied();
         let serving: Vec<Place> = all.filter(|p| self.ground.etcd.serves(*p)).collect();
         for at in serving {
             let node = &self.ground.etcd.nodes[&at];
             let applied = node.running.as_ref().map_or(0, |r| r.applied);
-            let leader = self.ground.etcd.leader_of(at).and_then(|l| self.ground.etcd.nodes[&l].wal());
+            let leader = self
+                .ground
+                .etcd
+                .leader_of(at)
+                .and_then(|l| self.ground.etcd.nodes[&l].wal());
             // A follower a tick behind is waited for by a linearizable read.
             if leader.is_some_and(|w| w.commit > applied) {
                 continue;
@@ -256,11 +289,16 @@ impl World {
         for note in std::mem::take(&mut self.ground.etcd.notes) {
             match note {
                 Note::Elected { place, cluster, term } => {
-                    self.log.event("etcd", format_args!("member {} leads {cluster} in term {term}", place.0));
+                    self.log.event(
+                        "etcd",
+                        format_args!("member {} leads {cluster} in term {term}", place.0),
+                    );
                     let lost = self.writes.elected(&self.ground.etcd, place);
                     let second = self.clusters.elected(cluster);
                     lost.into_iter().for_each(|l| self.broke(BreakKind::WriteLost, l));
-                    second.into_iter().for_each(|s| self.broke(BreakKind::TwoClusters, s));
+                    second
+                        .into_iter()
+                        .for_each(|s| self.broke(BreakKind::TwoClusters, s));
                 }
                 Note::Acknowledged { value, term, .. } => {
                     let lost = self.writes.acknowledge(&self.ground.etcd, value, term);
@@ -274,10 +312,19 @@ impl World {
     /// A process ended by itself.
     pub fn exited(&mut self, ordinal: Ordinal, why: &'static str) {
         let at = self.ground.now();
-        let Some(slot) = self.ground.slots.get_mut(&ordinal) else { return };
+        let Some(slot) = self.ground.slots.get_mut(&ordinal) else {
+            return;
+        };
         let Some(generation) = slot.in_use() else { return };
-        slot.process = Proc::Stopped { last: Some(Exit { at, asked: false, how: why.into() }) };
-        self.log.event("etcd", format_args!("member {ordinal} ended: {why}"));
+        slot.process = Proc::Stopped {
+            last: Some(Exit {
+                at,
+                asked: false,
+                how: why.into(),
+            }),
+        };
+        self.log
+            .event("etcd", format_args!("member {ordinal} ended: {why}"));
         self.ended_without_data(ordinal, generation);
     }
 
@@ -285,7 +332,9 @@ impl World {
     fn processes(&mut self) {
         let now = self.ground.etcd.now;
         for ordinal in self.ground.slots.keys().copied().collect::<Vec<_>>() {
-            if let Proc::Running { dies_at: Some(at), .. } = self.ground.slots[&ordinal].process
+            if let Proc::Running {
+                dies_at: Some(at), ..
+            } = self.ground.slots[&ordinal].process
                 && at <= now
             {
                 self.exited(ordinal, "exit 1");
@@ -305,12 +354,20 @@ impl World {
             let lost = self.writes.read(&self.ground.etcd, leader);
             lost.into_iter().for_each(|l| self.broke(BreakKind::WriteLost, l));
         }
-        let conf = leader.and_then(|l| self.ground.etcd.nodes[&l].running.as_ref()).map(|r| &r.conf);
+        let conf = leader
+            .and_then(|l| self.ground.etcd.nodes[&l].running.as_ref())
+            .map(|r| &r.conf);
         let all_well = conf.is_some_and(|c| c.voters().all(|(_, m)| self.ground.etcd.serves(m.place)));
         let voters = conf.map_or(self.voters, |c| c.voters().count());
         self.voters = voters;
         let calm = self.partition_until < now && now - self.disturbed_at > AFTERMATH_TICKS;
-        let seen = crate::checkers::Seen { tick: now, calm, all_well, serves: leader.is_some(), voters };
+        let seen = crate::checkers::Seen {
+            tick: now,
+            calm,
+            all_well,
+            serves: leader.is_some(),
+            voters,
+        };
         let outage = self.outage.tick(seen);
         outage.into_iter().for_each(|o| self.broke(BreakKind::Outage, o));
     }

@@ -70,11 +70,17 @@ impl Members {
     /// A network and no process.
     pub fn new(version: &str) -> anyhow::Result<Members> {
         let binary = etcd::cache().join("etcd").join(version).join("etcd");
-        anyhow::ensure!(binary.exists(), "{} is missing: run `make tools`", binary.display());
+        anyhow::ensure!(
+            binary.exists(),
+            "{} is missing: run `make tools`",
+            binary.display()
+        );
         Ok(Members {
             processes: BTreeMap::new(),
             net: Net::new(PLACES)?,
-            dir: tempfile::Builder::new().prefix("quorate-conformance-").tempdir()?,
+            dir: tempfile::Builder::new()
+                .prefix("quorate-conformance-")
+                .tempdir()?,
             binary,
             fsync_can_be_off: !version.starts_with("3.4."),
             generations: BTreeMap::new(),
@@ -82,7 +88,10 @@ impl Members {
     }
 
     fn data(&self, place: Place) -> PathBuf {
-        self.dir.path().join(format!("{place}-{}", self.generations.get(&place).copied().unwrap_or(0)))
+        self.dir.path().join(format!(
+            "{place}-{}",
+            self.generations.get(&place).copied().unwrap_or(0)
+        ))
     }
 
     /// The end of a place's log.
@@ -122,7 +131,10 @@ impl Members {
     /// Starts etcd at a place. The flags about the cluster only matter where there is no data.
     pub fn start(&mut self, place: Place, state: &str, initial: &[Place]) -> anyhow::Result<()> {
         anyhow::ensure!(!self.processes.contains_key(&place), "a process runs at {place}");
-        let log = File::options().create(true).append(true).open(self.dir.path().join(format!("{place}.log")))?;
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.path().join(format!("{place}.log")))?;
         let client = format!("http://{}:2379", self.net.client_address(place));
         let peer = peer_url(place);
         let all: Vec<String> = initial.iter().map(|p| format!("m{p}={}", peer_url(*p))).collect();
@@ -153,8 +165,16 @@ impl Members {
             // A kill loses nothing that was written, synced or not; only the machine's end would.
             command.arg("--unsafe-no-fsync");
         }
-        let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
-        let timeouts = Timeouts { connect: LOOK, request: REQUEST, ..Timeouts::default() };
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn();
+        let timeouts = Timeouts {
+            connect: LOOK,
+            request: REQUEST,
+            ..Timeouts::default()
+        };
         let process = Process {
             child: child.context("start etcd through `ip netns exec` (package iproute2)")?,
             endpoint: Endpoint::connect_lazy(&client, None, timeouts)?,
@@ -165,7 +185,9 @@ impl Members {
 
     /// Ends a process without a word; false if none runs.
     pub fn kill(&mut self, place: Place) -> anyhow::Result<bool> {
-        let Some(mut process) = self.processes.remove(&place) else { return Ok(false) };
+        let Some(mut process) = self.processes.remove(&place) else {
+            return Ok(false);
+        };
         process.child.kill().context("kill our own child")?;
         process.child.wait().context("await our own child")?;
         Ok(true)
@@ -175,7 +197,12 @@ impl Members {
     pub fn running(&mut self) -> anyhow::Result<Vec<Place>> {
         let mut ended = Vec::new();
         for (place, process) in &mut self.processes {
-            if process.child.try_wait().context("look at our own child")?.is_some() {
+            if process
+                .child
+                .try_wait()
+                .context("look at our own child")?
+                .is_some()
+            {
                 ended.push(*place);
             }
         }
@@ -189,7 +216,11 @@ impl Members {
             return Ok(process.endpoint.clone());
         }
         let url = format!("http://{}:2379", self.net.client_address(place));
-        let timeouts = Timeouts { connect: LOOK, request: REQUEST, ..Timeouts::default() };
+        let timeouts = Timeouts {
+            connect: LOOK,
+            request: REQUEST,
+            ..Timeouts::default()
+        };
         Ok(Endpoint::connect_lazy(&url, None, timeouts)?)
     }
 
@@ -204,7 +235,11 @@ impl Members {
         for place in self.running()? {
             let endpoint = self.endpoint(place)?.within(LOOK);
             let connections = self.connections(place).await;
-            let status = if connections.is_some() { endpoint.status().await.ok() } else { None };
+            let status = if connections.is_some() {
+                endpoint.status().await.ok()
+            } else {
+                None
+            };
             all.insert(place, Looks { status, connections });
         }
         Ok(all)
@@ -212,7 +247,10 @@ impl Members {
 
     async fn connections(&self, place: Place) -> Option<BTreeMap<u64, Connection>> {
         let address = format!("{}:2378", self.net.client_address(place));
-        let text = tokio::time::timeout(LOOK, get(&address, "/metrics")).await.ok()?.ok()?;
+        let text = tokio::time::timeout(LOOK, get(&address, "/metrics"))
+            .await
+            .ok()?
+            .ok()?;
         if !text.starts_with("HTTP/1.0 200") {
             return None;
         }
@@ -250,7 +288,9 @@ fn gauge(line: &str, name: &str) -> Option<(u64, f64)> {
 
 async fn get(address: &str, path: &str) -> std::io::Result<String> {
     let mut stream = tokio::net::TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;
+    stream
+        .write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())
+        .await?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -279,7 +319,9 @@ impl Ages {
 
     /// How long ago a connection was first seen.
     pub fn age(&self, place: Place, peer: u64) -> Duration {
-        self.since.get(&(place, peer)).map_or(Duration::ZERO, |(_, since)| since.elapsed())
+        self.since
+            .get(&(place, peer))
+            .map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 }
 
@@ -290,18 +332,42 @@ mod tests {
     #[test]
     fn metrics_are_read() {
         let line = r#"etcd_network_active_peers{Local="8e9e05c52164694d",Remote="91bc3c398fb3c146"} 1"#;
-        assert_eq!(gauge(line, "etcd_network_active_peers{"), Some((0x91bc_3c39_8fb3_c146, 1.0)));
+        assert_eq!(
+            gauge(line, "etcd_network_active_peers{"),
+            Some((0x91bc_3c39_8fb3_c146, 1.0))
+        );
         assert_eq!(gauge(line, "etcd_network_disconnected_peers_total{"), None);
     }
 
     #[test]
     fn a_lost_connection_is_a_new_one() {
         let mut ages = Ages::default();
-        ages.note(1, 7, Connection { active: true, lost: 0 });
+        ages.note(
+            1,
+            7,
+            Connection {
+                active: true,
+                lost: 0,
+            },
+        );
         std::thread::sleep(Duration::from_millis(5));
-        ages.note(1, 7, Connection { active: true, lost: 0 });
+        ages.note(
+            1,
+            7,
+            Connection {
+                active: true,
+                lost: 0,
+            },
+        );
         assert!(ages.age(1, 7) >= Duration::from_millis(5));
-        ages.note(1, 7, Connection { active: true, lost: 1 });
+        ages.note(
+            1,
+            7,
+            Connection {
+                active: true,
+                lost: 1,
+            },
+        );
         assert!(ages.age(1, 7) < Duration::from_millis(5));
     }
 }

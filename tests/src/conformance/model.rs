@@ -39,11 +39,15 @@ pub fn run(script: &Script, version: &str, seed: u64, real: &Trace) -> anyhow::R
     model.form(script.initial);
     let leader = |n: usize| real.steps.get(n).and_then(|s| s.leader);
     let mut trace = Trace::default();
-    trace.steps.push(model.settle(None, Did::Nothing, None, leader(0)));
+    trace
+        .steps
+        .push(model.settle(None, Did::Nothing, None, leader(0)));
     for (n, action) in script.actions.iter().enumerate() {
         let Some(step) = real.steps.get(n + 1) else { break };
         let answer = model.act(*action, &step.did);
-        trace.steps.push(model.settle(Some(*action), step.did.clone(), answer, leader(n + 1)));
+        trace
+            .steps
+            .push(model.settle(Some(*action), step.did.clone(), answer, leader(n + 1)));
     }
     Ok(trace)
 }
@@ -70,11 +74,23 @@ impl Model {
     fn form(&mut self, initial: u32) {
         let places: Vec<etcd::Place> = (1..=initial).map(node).collect();
         for place in 1..=initial {
-            self.start(place, &As::New { token: "conformance".into(), initial: places.clone() });
+            self.start(
+                place,
+                &As::New {
+                    token: "conformance".into(),
+                    initial: places.clone(),
+                },
+            );
         }
         self.ticks(SETTLE_TICKS);
         for place in 1..=initial {
-            self.ids.extend(self.etcd.nodes.get(&node(place)).and_then(|n| n.member()).map(|id| (place, id)));
+            self.ids.extend(
+                self.etcd
+                    .nodes
+                    .get(&node(place))
+                    .and_then(|n| n.member())
+                    .map(|id| (place, id)),
+            );
         }
         for value in 0..WRITES {
             self.etcd.write(node(1), value);
@@ -104,7 +120,12 @@ impl Model {
             (Action::Start(place), Did::Resumed) => self.start(place, &As::Resume),
             (Action::Start(place), Did::Joined(initial)) => {
                 self.empty(place);
-                self.start(place, &As::Join { initial: initial.iter().copied().map(node).collect() });
+                self.start(
+                    place,
+                    &As::Join {
+                        initial: initial.iter().copied().map(node).collect(),
+                    },
+                );
             }
             _ => {}
         }
@@ -144,12 +165,20 @@ impl Model {
         Answer::Refused(EtcdError::Timeout)
     }
 
-    fn settle(&mut self, action: Option<Action>, did: Did, answer: Option<Answer>, real: Option<Place>) -> Step {
+    fn settle(
+        &mut self,
+        action: Option<Action>,
+        did: Did,
+        answer: Option<Answer>,
+        real: Option<Place>,
+    ) -> Step {
         self.ticks(SETTLE_TICKS);
         // Handing over can fail for a moment, as in etcd, and an election can follow.
         for _ in 0..SETTLE_TICKS {
             let leader = self.etcd.serving_leader();
-            let Some(target) = real.map(node).filter(|place| leader != Some(*place)) else { break };
+            let Some(target) = real.map(node).filter(|place| leader != Some(*place)) else {
+                break;
+            };
             let target = self.etcd.nodes.get(&target).and_then(|n| n.member());
             if let (Some(leader), Some(target)) = (leader, target) {
                 let _ = self.etcd.move_leader(leader, target);
@@ -158,10 +187,25 @@ impl Model {
         }
         let leader = self.etcd.serving_leader();
         let list = leader.and_then(|l| self.etcd.list(l)).map(|(_, conf, _)| {
-            conf.members.values().map(|m| (m.place.0, m.learner)).collect::<BTreeMap<_, _>>()
+            conf.members
+                .values()
+                .map(|m| (m.place.0, m.learner))
+                .collect::<BTreeMap<_, _>>()
         });
-        let runs = |p: &Place| self.etcd.nodes.get(&node(*p)).is_some_and(|n| n.running.is_some());
+        let runs = |p: &Place| {
+            self.etcd
+                .nodes
+                .get(&node(*p))
+                .is_some_and(|n| n.running.is_some())
+        };
         let running = (1..=PLACES).filter(runs).collect();
-        Step { action, did, answer, list, running, leader: leader.map(|l| l.0) }
+        Step {
+            action,
+            did,
+            answer,
+            list,
+            running,
+            leader: leader.map(|l| l.0),
+        }
     }
 }

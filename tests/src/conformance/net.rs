@@ -22,12 +22,20 @@ pub struct Net {
 }
 
 fn ip(args: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(|e| {
-        anyhow::anyhow!("cannot run `ip` ({e}): conformance needs the package iproute2 and root")
-    })?;
+    let output = Command::new("ip")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| {
+            anyhow::anyhow!("cannot run `ip` ({e}): conformance needs the package iproute2 and root")
+        })?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
-        bail!("ip {}: {} (conformance needs root and network namespaces)", args.join(" "), why.trim());
+        bail!(
+            "ip {}: {} (conformance needs root and network namespaces)",
+            args.join(" "),
+            why.trim()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -47,7 +55,11 @@ impl Net {
     pub fn new(places: Place) -> anyhow::Result<Net> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("qc{:x}n{number}", std::process::id());
-        let mut net = Net { name, subnet: free_subnet(number)?, made: Vec::new() };
+        let mut net = Net {
+            name,
+            subnet: free_subnet(number)?,
+            made: Vec::new(),
+        };
         net.build(places).context("make the network of a cluster")?;
         Ok(net)
     }
@@ -63,7 +75,9 @@ impl Net {
     fn build(&mut self, places: Place) -> anyhow::Result<()> {
         let hub = self.namespace("hub")?;
         for bridge in ["peers", "clients"] {
-            ip_words(&format!("-n {hub} link add {bridge} type bridge stp_state 0 forward_delay 0"))?;
+            ip_words(&format!(
+                "-n {hub} link add {bridge} type bridge stp_state 0 forward_delay 0"
+            ))?;
             ip_words(&format!("-n {hub} link set {bridge} up"))?;
         }
         let (site, subnet) = (self.name.clone(), self.subnet.clone());
@@ -73,9 +87,14 @@ impl Net {
         ip_words(&format!("link set {site} up"))?;
         for place in 1..=places {
             let member = self.namespace(&place.to_string())?;
-            for (bridge, address) in [("peers", peer_address(place)), ("clients", format!("{subnet}.{place}"))] {
+            for (bridge, address) in [
+                ("peers", peer_address(place)),
+                ("clients", format!("{subnet}.{place}")),
+            ] {
                 let port = format!("{bridge}{place}");
-                ip_words(&format!("-n {hub} link add {port} type veth peer name {bridge} netns {member}"))?;
+                ip_words(&format!(
+                    "-n {hub} link add {port} type veth peer name {bridge} netns {member}"
+                ))?;
                 ip_words(&format!("-n {hub} link set {port} master {bridge} up"))?;
                 ip_words(&format!("-n {member} addr add {address}/24 dev {bridge}"))?;
                 ip_words(&format!("-n {member} link set {bridge} up"))?;
@@ -97,7 +116,9 @@ impl Net {
     /// A command that will run at a place. The process is the program itself, not a parent of it.
     pub fn command(&self, place: Place, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("{}-{place}", self.name)]).arg(program);
+        command
+            .args(["netns", "exec", &format!("{}-{place}", self.name)])
+            .arg(program);
         command
     }
 
@@ -114,7 +135,9 @@ fn free_subnet(number: u32) -> anyhow::Result<String> {
     let first = std::process::id().wrapping_mul(37).wrapping_add(number);
     let subnets = (0..2000).map(|n| first.wrapping_add(n * 256) % (100 * 256));
     let mut named = subnets.map(|n| format!("10.{}.{}", 100 + n / 256, n % 256));
-    named.find(|s| !routes.contains(&format!("{s}."))).context("every subnet 10.100.0.0 to 10.199.255.0 is in use")
+    named
+        .find(|s| !routes.contains(&format!("{s}.")))
+        .context("every subnet 10.100.0.0 to 10.199.255.0 is in use")
 }
 
 impl Drop for Net {

@@ -94,7 +94,9 @@ impl Real {
         self.form(script.initial).await.context("form the cluster")?;
         for action in &script.actions {
             let (did, answer) = self.act(*action).await.with_context(|| action.to_string())?;
-            self.settle(Some(*action), did, answer).await.with_context(|| format!("settle after {action}"))?;
+            self.settle(Some(*action), did, answer)
+                .await
+                .with_context(|| format!("settle after {action}"))?;
         }
         Ok(())
     }
@@ -109,7 +111,9 @@ impl Real {
         let list = loop {
             match first.member_list_linearizable().await {
                 Ok(list) if list.members.len() == places.len() => break list,
-                _ if began.elapsed() > SETTLE => bail!("no cluster; member 1 said:\n{}", self.members.log_tail(1)),
+                _ if began.elapsed() > SETTLE => {
+                    bail!("no cluster; member 1 said:\n{}", self.members.log_tail(1))
+                }
                 _ => tokio::time::sleep(LOOK_EVERY).await,
             }
         };
@@ -118,7 +122,11 @@ impl Real {
             self.ids.insert(place, member.id);
             self.owner.insert(place, member.id);
             self.booted.insert(member.id);
-            self.list.push(Listed { place, id: member.id, learner: false });
+            self.list.push(Listed {
+                place,
+                id: member.id,
+                learner: false,
+            });
         }
         for n in 0..WRITES {
             first.put(b"k", n.to_string().as_bytes()).await?;
@@ -142,18 +150,21 @@ impl Real {
         let did = match action {
             // Whether a follower that is asked to remove itself still hears of the commit before the leader drops its
             // connection is a race in etcd: "accepted" and "server stopped" both happen, with the same effect.
-            Action::Ask { via, ask: Ask::Remove(Who::At(place)) }
-                if via == place && running.contains(&via) && self.leader() != Some(via) =>
-            {
-                Did::Nothing
-            }
+            Action::Ask {
+                via,
+                ask: Ask::Remove(Who::At(place)),
+            } if via == place && running.contains(&via) && self.leader() != Some(via) => Did::Nothing,
             Action::Ask { via, ask } => {
                 let endpoint = self.members.endpoint(via)?;
                 return Ok((Did::Asked, Some(self.ask(&endpoint, ask).await)));
             }
             Action::Kill(place) => {
                 self.ages.forget(place);
-                if self.members.kill(place)? { Did::Killed } else { Did::Nothing }
+                if self.members.kill(place)? {
+                    Did::Killed
+                } else {
+                    Did::Nothing
+                }
             }
             Action::Wipe(place) => {
                 let runs = self.members.kill(place)?;
@@ -167,13 +178,21 @@ impl Real {
             }
             Action::CutOff(place) => {
                 self.members.link(place, false)?;
-                if self.cut.insert(place) { Did::Cut } else { Did::Nothing }
+                if self.cut.insert(place) {
+                    Did::Cut
+                } else {
+                    Did::Nothing
+                }
             }
             Action::Heal => {
                 for place in &self.cut {
                     self.members.link(*place, true)?;
                 }
-                if std::mem::take(&mut self.cut).is_empty() { Did::Nothing } else { Did::Healed }
+                if std::mem::take(&mut self.cut).is_empty() {
+                    Did::Nothing
+                } else {
+                    Did::Healed
+                }
             }
             Action::Start(place) if running.contains(&place) => Did::Nothing,
             Action::Start(place) => self.start(place)?,
@@ -185,7 +204,12 @@ impl Real {
     /// has started once and lost its data is never started under its old id: that is what quorate must not do, and
     /// etcd leaves open what happens then.
     fn start(&mut self, place: Place) -> anyhow::Result<Did> {
-        let listed = self.list.iter().find(|m| m.place == place).filter(|m| !self.booted.contains(&m.id)).copied();
+        let listed = self
+            .list
+            .iter()
+            .find(|m| m.place == place)
+            .filter(|m| !self.booted.contains(&m.id))
+            .copied();
         self.ages.forget(place);
         if let Some(new) = listed {
             self.members.wipe(place)?;
@@ -224,7 +248,11 @@ impl Real {
                 self.list = members
                     .iter()
                     .filter_map(|m| {
-                        Some(Listed { place: place_of(&m.peer_urls)?, id: m.id, learner: m.is_learner })
+                        Some(Listed {
+                            place: place_of(&m.peer_urls)?,
+                            id: m.id,
+                            learner: m.is_learner,
+                        })
                     })
                     .collect();
                 self.list.sort_by_key(|m| m.place);
@@ -241,8 +269,15 @@ impl Real {
         let up: Vec<Listed> = self.list.iter().filter(here).copied().collect();
         let voters = self.list.iter().filter(|m| !m.learner).count();
         let mut islands: Vec<Vec<Listed>> = self.cut.iter().map(|p| at(&up, *p)).collect();
-        islands.push(up.iter().filter(|m| !self.cut.contains(&m.place)).copied().collect());
-        islands.into_iter().find(|i| i.iter().filter(|m| !m.learner).count() > voters / 2)
+        islands.push(
+            up.iter()
+                .filter(|m| !self.cut.contains(&m.place))
+                .copied()
+                .collect(),
+        );
+        islands
+            .into_iter()
+            .find(|i| i.iter().filter(|m| !m.learner).count() > voters / 2)
     }
 
     /// Why the cluster is not yet where it must end up; and its leader if it is.
@@ -252,10 +287,15 @@ impl Real {
         let majority: Vec<Place> = quorum.iter().flatten().map(|m| m.place).collect();
         let mut leaders = BTreeSet::new();
         for (place, looks) in looks {
-            let Some(connections) = &looks.connections else { return Err(format!("{place} does not answer")) };
+            let Some(connections) = &looks.connections else {
+                return Err(format!("{place} does not answer"));
+            };
             let leader = looks.status.as_ref().and_then(|s| s.leader);
             if !majority.contains(place) {
-                let removed = self.owner.get(place).is_some_and(|id| self.list.iter().all(|m| m.id != *id));
+                let removed = self
+                    .owner
+                    .get(place)
+                    .is_some_and(|id| self.list.iter().all(|m| m.id != *id));
                 if removed && !majority.is_empty() && !self.cut.contains(place) {
                     return Err(format!("{place} has not noticed its removal"));
                 }
@@ -271,7 +311,11 @@ impl Real {
             } else {
                 return Err(format!("{place} knows no leader"));
             }
-            let Some(me) = self.list.iter().find(|m| m.place == *place && self.owner.get(place) == Some(&m.id)) else {
+            let Some(me) = self
+                .list
+                .iter()
+                .find(|m| m.place == *place && self.owner.get(place) == Some(&m.id))
+            else {
                 continue;
             };
             for peer in self.list.iter().filter(|m| m.place != *place) {
@@ -287,7 +331,10 @@ impl Real {
                 }
                 let connected = connections.get(&peer.id).copied().unwrap_or_default();
                 if connected.active != expected {
-                    return Err(format!("{place} to {}: connected {}", peer.place, connected.active));
+                    return Err(format!(
+                        "{place} to {}: connected {}",
+                        peer.place, connected.active
+                    ));
                 }
                 if expected && self.ages.age(*place, peer.id) < HEALTHY_AFTER {
                     return Err(format!("{place} to {}: connected just now", peer.place));
@@ -300,7 +347,11 @@ impl Real {
         match leaders.first() {
             None => Ok(None),
             Some(id) => {
-                let leader = self.list.iter().find(|m| m.id == *id).ok_or("the leader is not in the list")?;
+                let leader = self
+                    .list
+                    .iter()
+                    .find(|m| m.id == *id)
+                    .ok_or("the leader is not in the list")?;
                 if majority.contains(&leader.place) {
                     Ok(Some(leader.place))
                 } else {
@@ -312,17 +363,30 @@ impl Real {
 
     /// Do enough voters run that know of no leader?
     fn no_leader(&self, looks: &BTreeMap<Place, Looks>) -> bool {
-        let known = |l: &Looks| l.status.as_ref().is_some_and(|s| s.leader.is_some() && !s.is_learner);
+        let known = |l: &Looks| {
+            l.status
+                .as_ref()
+                .is_some_and(|s| s.leader.is_some() && !s.is_learner)
+        };
         !looks.is_empty() && !looks.values().any(known)
     }
 
-    async fn settle(&mut self, action: Option<Action>, did: Did, answer: Option<Answer>) -> anyhow::Result<()> {
+    async fn settle(
+        &mut self,
+        action: Option<Action>,
+        did: Did,
+        answer: Option<Answer>,
+    ) -> anyhow::Result<()> {
         let began = Instant::now();
         self.half_open |= matches!(did, Did::Killed | Did::Wiped) && !self.cut.is_empty();
         if did == Did::Healed && std::mem::take(&mut self.half_open) {
             self.half_open_until = Some(began + HALF_OPEN);
         }
-        let patience = if self.leaderless { LEADERLESS / 4 } else { LEADERLESS };
+        let patience = if self.leaderless {
+            LEADERLESS / 4
+        } else {
+            LEADERLESS
+        };
         let leader = loop {
             let looks = self.members.look().await?;
             for place in (1..=super::script::PLACES).filter(|p| !looks.contains_key(p)) {
@@ -364,7 +428,14 @@ impl Real {
         if list.as_ref().is_some_and(|list| *list != expected) {
             bail!("the list became {list:?} and should be {expected:?}: {answer:?} was no true answer");
         }
-        self.trace.steps.push(Step { action, did, answer, list, running, leader });
+        self.trace.steps.push(Step {
+            action,
+            did,
+            answer,
+            list,
+            running,
+            leader,
+        });
         Ok(())
     }
 }

@@ -87,7 +87,11 @@ impl Guess {
     }
 
     fn voters(&self) -> Vec<Place> {
-        self.listed.iter().filter(|(_, learner)| !**learner).map(|(p, _)| *p).collect()
+        self.listed
+            .iter()
+            .filter(|(_, learner)| !**learner)
+            .map(|(p, _)| *p)
+            .collect()
     }
 
     /// Mostly a voter that runs; sometimes anyone.
@@ -95,9 +99,17 @@ impl Guess {
         if self.rng.u8(..10) == 0 {
             return self.anywhere();
         }
-        let well: Vec<Place> = self.voters().into_iter().filter(|p| self.running.contains(p)).collect();
+        let well: Vec<Place> = self
+            .voters()
+            .into_iter()
+            .filter(|p| self.running.contains(p))
+            .collect();
         let uncut: Vec<Place> = well.iter().copied().filter(|p| !self.cut.contains(p)).collect();
-        let pick = if self.rng.u8(..6) == 0 || uncut.is_empty() { well } else { uncut };
+        let pick = if self.rng.u8(..6) == 0 || uncut.is_empty() {
+            well
+        } else {
+            uncut
+        };
         self.one_of(pick).unwrap_or_else(|| self.anywhere())
     }
 
@@ -114,12 +126,24 @@ impl Guess {
     fn ask(&mut self) -> Ask {
         let learners: Vec<Place> = self.listed.iter().filter(|(_, l)| **l).map(|(p, _)| *p).collect();
         let free: Vec<Place> = (1..=PLACES).filter(|p| !self.listed.contains_key(p)).collect();
-        let pick = if !learners.is_empty() && self.rng.u8(..2) == 0 { 8 } else { self.rng.u8(..10) };
+        let pick = if !learners.is_empty() && self.rng.u8(..2) == 0 {
+            8
+        } else {
+            self.rng.u8(..10)
+        };
         match pick {
             0..3 | 3..5 => {
-                let place =
-                    if self.rng.u8(..6) == 0 { None } else { self.one_of(free) }.unwrap_or_else(|| self.anywhere());
-                if pick < 3 { Ask::AddLearner(place) } else { Ask::AddVoter(place) }
+                let place = if self.rng.u8(..6) == 0 {
+                    None
+                } else {
+                    self.one_of(free)
+                }
+                .unwrap_or_else(|| self.anywhere());
+                if pick < 3 {
+                    Ask::AddLearner(place)
+                } else {
+                    Ask::AddVoter(place)
+                }
             }
             5..8 => {
                 let all = self.listed.keys().copied().collect();
@@ -162,7 +186,12 @@ impl Guess {
     }
 
     fn action(&mut self) -> Action {
-        let down: Vec<Place> = self.listed.keys().copied().filter(|p| !self.running.contains(p)).collect();
+        let down: Vec<Place> = self
+            .listed
+            .keys()
+            .copied()
+            .filter(|p| !self.running.contains(p))
+            .collect();
         if !down.is_empty() && self.rng.u8(..5) < 2 {
             return Action::Start(self.one_of(down).unwrap_or(1));
         }
@@ -176,7 +205,10 @@ impl Guess {
             2..4 => Action::Wipe(self.one_of(up).unwrap_or(1)),
             4..7 => Action::CutOff(self.one_of(linked).unwrap_or(1)),
             7 => Action::Start(self.anywhere()),
-            _ => Action::Ask { via: self.via(), ask: self.ask() },
+            _ => Action::Ask {
+                via: self.via(),
+                ask: self.ask(),
+            },
         }
     }
 }
@@ -188,8 +220,12 @@ impl Script {
         let initial = rng.choice([1, 2, 3, 3, 3, 4, 5, 5]).unwrap_or(3);
         let length = rng.usize(7..=11);
         let first: BTreeMap<Place, bool> = (1..=initial).map(|p| (p, false)).collect();
-        let mut guess =
-            Guess { rng, running: first.keys().copied().collect(), listed: first, cut: BTreeSet::new() };
+        let mut guess = Guess {
+            rng,
+            running: first.keys().copied().collect(),
+            listed: first,
+            cut: BTreeSet::new(),
+        };
         let mut actions = Vec::with_capacity(length);
         for _ in 0..length {
             let action = guess.action();
@@ -201,7 +237,10 @@ impl Script {
 
     /// The same, ended after so many actions.
     pub fn prefix(&self, actions: usize) -> Script {
-        Script { initial: self.initial, actions: self.actions.iter().take(actions).copied().collect() }
+        Script {
+            initial: self.initial,
+            actions: self.actions.iter().take(actions).copied().collect(),
+        }
     }
 }
 
@@ -250,7 +289,11 @@ fn place(text: &str) -> anyhow::Result<Place> {
 impl FromStr for Who {
     type Err = anyhow::Error;
     fn from_str(text: &str) -> anyhow::Result<Who> {
-        if text == "nobody" { Ok(Who::Nobody) } else { place(text).map(Who::At) }
+        if text == "nobody" {
+            Ok(Who::Nobody)
+        } else {
+            place(text).map(Who::At)
+        }
     }
 }
 
@@ -259,10 +302,22 @@ impl FromStr for Action {
     fn from_str(text: &str) -> anyhow::Result<Action> {
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(match words[..] {
-            ["ask", via, "add-learner", p] => Action::Ask { via: place(via)?, ask: Ask::AddLearner(place(p)?) },
-            ["ask", via, "add-voter", p] => Action::Ask { via: place(via)?, ask: Ask::AddVoter(place(p)?) },
-            ["ask", via, "promote", who] => Action::Ask { via: place(via)?, ask: Ask::Promote(who.parse()?) },
-            ["ask", via, "remove", who] => Action::Ask { via: place(via)?, ask: Ask::Remove(who.parse()?) },
+            ["ask", via, "add-learner", p] => Action::Ask {
+                via: place(via)?,
+                ask: Ask::AddLearner(place(p)?),
+            },
+            ["ask", via, "add-voter", p] => Action::Ask {
+                via: place(via)?,
+                ask: Ask::AddVoter(place(p)?),
+            },
+            ["ask", via, "promote", who] => Action::Ask {
+                via: place(via)?,
+                ask: Ask::Promote(who.parse()?),
+            },
+            ["ask", via, "remove", who] => Action::Ask {
+                via: place(via)?,
+                ask: Ask::Remove(who.parse()?),
+            },
             ["kill", p] => Action::Kill(place(p)?),
             ["start", p] => Action::Start(place(p)?),
             ["wipe", p] => Action::Wipe(place(p)?),
@@ -277,9 +332,19 @@ impl FromStr for Script {
     type Err = anyhow::Error;
     fn from_str(text: &str) -> anyhow::Result<Script> {
         let (first, rest) = text.split_once(';').unwrap_or((text, ""));
-        let initial = first.trim().strip_prefix("members ").context("a script begins with \"members N\"")?;
-        let actions = rest.split(';').map(str::trim).filter(|a| !a.is_empty()).map(str::parse);
-        Ok(Script { initial: place(initial)?, actions: actions.collect::<anyhow::Result<_>>()? })
+        let initial = first
+            .trim()
+            .strip_prefix("members ")
+            .context("a script begins with \"members N\"")?;
+        let actions = rest
+            .split(';')
+            .map(str::trim)
+            .filter(|a| !a.is_empty())
+            .map(str::parse);
+        Ok(Script {
+            initial: place(initial)?,
+            actions: actions.collect::<anyhow::Result<_>>()?,
+        })
     }
 }
 
@@ -298,7 +363,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_not_read() {
-        for text in ["", "members 9", "members 3; ask 1 add 2", "members 3; kill 0", "kill 1"] {
+        for text in [
+            "",
+            "members 9",
+            "members 3; ask 1 add 2",
+            "members 3; kill 0",
+            "kill 1",
+        ] {
             assert!(text.parse::<Script>().is_err(), "{text:?}");
         }
     }

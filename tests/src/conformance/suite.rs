@@ -44,7 +44,13 @@ pub fn run(cases: &[Case], at_once: usize) -> Outcome {
                     let began = Instant::now();
                     let wrong = one(case, &outcome);
                     let word = if wrong.is_some() { "DIFFERS" } else { "same" };
-                    println!("seed {:>4} etcd {} {word} after {:.0?}: {}", case.seed, case.version, began.elapsed(), case.script);
+                    println!(
+                        "seed {:>4} etcd {} {word} after {:.0?}: {}",
+                        case.seed,
+                        case.version,
+                        began.elapsed(),
+                        case.script
+                    );
                     if let Some(wrong) = wrong {
                         println!("{wrong}");
                         lock(&outcome).wrong.push(wrong);
@@ -53,7 +59,9 @@ pub fn run(cases: &[Case], at_once: usize) -> Outcome {
             });
         }
     });
-    outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    outcome
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn lock(outcome: &Mutex<Outcome>) -> std::sync::MutexGuard<'_, Outcome> {
@@ -84,5 +92,12 @@ fn one(case: &Case, outcome: &Mutex<Outcome>) -> Option<String> {
     {
         found.push(format!("cannot keep the logs: {error:#}"));
     }
-    Some(report(case.seed, &case.version, &case.script, &found, &real, &model))
+    Some(report(
+        case.seed,
+        &case.version,
+        &case.script,
+        &found,
+        &real,
+        &model,
+    ))
 }

@@ -104,8 +104,10 @@ impl fmt::Display for Step {
         }
         match &self.list {
             Some(list) => {
-                let rows: Vec<String> =
-                    list.iter().map(|(p, learner)| format!("{p}{}", if *learner { "L" } else { "" })).collect();
+                let rows: Vec<String> = list
+                    .iter()
+                    .map(|(p, learner)| format!("{p}{}", if *learner { "L" } else { "" }))
+                    .collect();
                 write!(f, "; list {}", rows.join(" "))?;
             }
             None => f.write_str("; no list")?,
@@ -123,7 +125,10 @@ pub struct Trace {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.steps.iter().enumerate().try_for_each(|(n, step)| writeln!(f, "    {n:>2} {step}"))
+        self.steps
+            .iter()
+            .enumerate()
+            .try_for_each(|(n, step)| writeln!(f, "    {n:>2} {step}"))
     }
 }
 
@@ -148,7 +153,11 @@ pub fn differences(real: &Trace, model: &Trace) -> Vec<String> {
     if real.steps.len() == model.steps.len() {
         Vec::new()
     } else {
-        vec![format!("{} real steps, {} of the model", real.steps.len(), model.steps.len())]
+        vec![format!(
+            "{} real steps, {} of the model",
+            real.steps.len(),
+            model.steps.len()
+        )]
     }
 }
 
@@ -196,14 +205,29 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} scripts, {} operations asked:", self.scripts, self.asked())?;
-        self.answers.iter().try_for_each(|(answer, count)| writeln!(f, "  {count:>5} {answer}"))?;
-        writeln!(f, "faults and starts ({} steps ended without a quorum):", self.without_quorum)?;
-        self.faults.iter().try_for_each(|(name, count)| writeln!(f, "  {count:>5} {name}"))
+        self.answers
+            .iter()
+            .try_for_each(|(answer, count)| writeln!(f, "  {count:>5} {answer}"))?;
+        writeln!(
+            f,
+            "faults and starts ({} steps ended without a quorum):",
+            self.without_quorum
+        )?;
+        self.faults
+            .iter()
+            .try_for_each(|(name, count)| writeln!(f, "  {count:>5} {name}"))
     }
 }
 
 /// A difference as a report: enough to find it again.
-pub fn report(seed: u64, version: &str, script: &Script, found: &[String], real: &Trace, model: &Trace) -> String {
+pub fn report(
+    seed: u64,
+    version: &str,
+    script: &Script,
+    found: &[String],
+    real: &Trace,
+    model: &Trace,
+) -> String {
     format!(
         "seed {seed}, etcd {version}\n  QUORATE_SCRIPT={script:?}\n{}\n  real:\n{real}  model:\n{model}",
         found.join("\n"),

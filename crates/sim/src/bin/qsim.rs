@@ -62,8 +62,16 @@ fn main() -> ExitCode {
     let ok = match Args::parse().verb {
         Verb::Run { seeds, from, logs } => run_seeds(seeds, from, logs),
         Verb::Replay { seed, without } => replay(seed, without),
-        Verb::Guards { seeds, from, count: false } => all_guards(seeds, from),
-        Verb::Guards { seeds, from, count: true } => {
+        Verb::Guards {
+            seeds,
+            from,
+            count: false,
+        } => all_guards(seeds, from),
+        Verb::Guards {
+            seeds,
+            from,
+            count: true,
+        } => {
             for guard in Guard::ALL {
                 println!("{guard:?}: {:?}", guards::histogram(guard, from, seeds));
             }
@@ -81,7 +89,10 @@ fn run_seeds(seeds: u64, from: u64, logs: usize) -> bool {
         println!("{}", run::report(*seed, broke));
     }
     for (seed, broke) in &summary.failures {
-        println!("FAILED seed {seed} tick {}: {:?}: {}", broke.tick, broke.kind, broke.detail);
+        println!(
+            "FAILED seed {seed} tick {}: {:?}: {}",
+            broke.tick, broke.kind, broke.detail
+        );
     }
     print!("{}", summary.coverage.table());
     let never = summary.coverage.never();
@@ -101,10 +112,18 @@ fn run_seeds(seeds: u64, from: u64, logs: usize) -> bool {
 fn replay(seed: u64, without: Option<usize>) -> bool {
     let off = without.and_then(|n| Guard::ALL.get(n).copied());
     let guards = off.map_or(Guards::all(), Guards::without);
-    let verdict = run::one(Options { seed, guards, check: off.is_none(), log: true });
+    let verdict = run::one(Options {
+        seed,
+        guards,
+        check: off.is_none(),
+        log: true,
+    });
     println!("{}", verdict.log);
     match &verdict.broke {
-        Some(broke) => println!("seed {seed} broke at tick {}: {:?}: {}", broke.tick, broke.kind, broke.detail),
+        Some(broke) => println!(
+            "seed {seed} broke at tick {}: {:?}: {}",
+            broke.tick, broke.kind, broke.detail
+        ),
         None => println!("seed {seed} is sound after {} ticks", verdict.ticks),
     }
     verdict.broke.is_none()
@@ -117,8 +136,17 @@ fn every_small_cluster(stride: u64) -> bool {
     let mut ok = true;
     for (slots, states, stride) in runs {
         let report = exhaustive::all(slots, states, stride);
-        println!("{slots} slots of {} states: {} cases, {} wrong", states.len(), report.cases, report.wrong.len());
-        report.wrong.iter().take(12).for_each(|wrong| println!("  {wrong}"));
+        println!(
+            "{slots} slots of {} states: {} cases, {} wrong",
+            states.len(),
+            report.cases,
+            report.wrong.len()
+        );
+        report
+            .wrong
+            .iter()
+            .take(12)
+            .for_each(|wrong| println!("  {wrong}"));
         ok &= report.wrong.is_empty();
     }
     println!("{:.1} s", began.elapsed().as_secs_f64());
@@ -132,11 +160,18 @@ fn all_guards(seeds: u64, from: u64) -> bool {
         match &found.broke {
             Some((seed, broke)) => println!(
                 "{number} {:<22} {:?} at seed {seed} ({} tried): {}",
-                format!("{guard:?}"), broke.kind, found.tried, broke.detail
+                format!("{guard:?}"),
+                broke.kind,
+                found.tried,
+                broke.detail
             ),
             None => {
                 ok = false;
-                println!("{number} {:<22} NOT SHOWN to be needed in {} seeds", format!("{guard:?}"), found.tried);
+                println!(
+                    "{number} {:<22} NOT SHOWN to be needed in {} seeds",
+                    format!("{guard:?}"),
+                    found.tried
+                );
             }
         }
     }

@@ -17,14 +17,21 @@ impl World {
         let Some(oldest) = slot.asides.first() else { return };
         let served = slot.served_at.is_some_and(|at| at > oldest.at);
         if !served {
-            let what = format!("aside {} of member {ordinal} deleted, nothing served since (late duplicate: {late})", oldest.generation);
+            let what = format!(
+                "aside {} of member {ordinal} deleted, nothing served since (late duplicate: {late})",
+                oldest.generation
+            );
             self.broke(BreakKind::AsideDroppedEarly, what);
         }
     }
 
     /// The bound holds for every slot.
     pub fn judge_asides(&mut self) {
-        let over = self.ground.slots.iter().find(|(_, s)| s.asides.len() > ASIDES_MAX);
+        let over = self
+            .ground
+            .slots
+            .iter()
+            .find(|(_, s)| s.asides.len() > ASIDES_MAX);
         if let Some((ordinal, slot)) = over {
             let what = format!("member {ordinal} has {} sets of old data", slot.asides.len());
             self.broke(BreakKind::AsidesUnbounded, what);

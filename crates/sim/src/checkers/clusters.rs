@@ -28,10 +28,18 @@ impl World {
     /// A first start on a volume that ever ran must not be `new`.
     pub fn judge_start(&mut self, ordinal: Ordinal, generation: Generation, how: &StartHow) {
         let used = self.ground.slot(ordinal).ever_ran.contains(&generation);
-        let data = self.ground.etcd.nodes.get(&place(ordinal)).and_then(|n| n.volumes.get(&generation));
+        let data = self
+            .ground
+            .etcd
+            .nodes
+            .get(&place(ordinal))
+            .and_then(|n| n.volumes.get(&generation));
         let empty = matches!(data, None | Some(Data::Empty));
         if used && empty && matches!(how, StartHow::New { .. }) {
-            self.broke(BreakKind::NewOnUsed, format!("member {ordinal} ({generation}) ran before and starts as new"));
+            self.broke(
+                BreakKind::NewOnUsed,
+                format!("member {ordinal} ({generation}) ran before and starts as new"),
+            );
         }
     }
 }

@@ -11,7 +11,9 @@ use crate::world::World;
 impl World {
     /// What is not yet as wanted; `None` when all of it is.
     pub fn missing(&self) -> Option<String> {
-        let Some(via) = self.ground.way_in() else { return Some("no member serves".into()) };
+        let Some(via) = self.ground.way_in() else {
+            return Some("no member serves".into());
+        };
         let (_, conf, _) = self.ground.etcd.list(via)?;
         let wanted = self.spec.replicas as usize;
         if conf.members.len() != wanted {
@@ -29,7 +31,9 @@ impl World {
             if node.member() != Some(*id) || !self.ground.etcd.serves(at) {
                 return Some(format!("member {ordinal} does not serve"));
             }
-            let Some(Proc::Running { version, config, .. }) = self.ground.slots.get(&ordinal).map(|s| &s.process) else {
+            let Some(Proc::Running { version, config, .. }) =
+                self.ground.slots.get(&ordinal).map(|s| &s.process)
+            else {
                 return Some(format!("member {ordinal} does not run"));
             };
             if *version != self.spec.version || *config != self.spec.config {
@@ -45,10 +49,17 @@ impl World {
                 return Some(format!("member {ordinal} still runs"));
             }
             let used = slot.in_use();
-            let Some(node) = self.ground.etcd.nodes.get(&place(*ordinal)) else { continue };
-            let left = node.volumes.iter().find(|(g, data)| Some(**g) != used && !matches!(data, Data::Empty));
+            let Some(node) = self.ground.etcd.nodes.get(&place(*ordinal)) else {
+                continue;
+            };
+            let left = node
+                .volumes
+                .iter()
+                .find(|(g, data)| Some(**g) != used && !matches!(data, Data::Empty));
             if let Some((generation, _)) = left {
-                return Some(format!("data of member {ordinal} ({generation}) lies where nothing uses it"));
+                return Some(format!(
+                    "data of member {ordinal} ({generation}) lies where nothing uses it"
+                ));
             }
         }
         None
@@ -59,6 +70,11 @@ impl World {
             return Some("no plan was made".into());
         };
         let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.blocks.is_empty();
-        (!quiet).then(|| format!("the plan is not empty: {:?} {:?} {:?}", plan.steps, plan.waits, plan.blocks))
+        (!quiet).then(|| {
+            format!(
+                "the plan is not empty: {:?} {:?} {:?}",
+                plan.steps, plan.waits, plan.blocks
+            )
+        })
     }
 }

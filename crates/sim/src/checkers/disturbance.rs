@@ -39,18 +39,32 @@ impl World {
 
     /// A member is stopped on purpose.
     pub fn judge_stop(&mut self, ordinal: Ordinal) {
-        let Some(id) = self.ground.etcd.nodes.get(&place(ordinal)).and_then(|n| n.member()) else { return };
-        let Some((others, well)) = self.others_well(id) else { return };
+        let Some(id) = self
+            .ground
+            .etcd
+            .nodes
+            .get(&place(ordinal))
+            .and_then(|n| n.member())
+        else {
+            return;
+        };
+        let Some((others, well)) = self.others_well(id) else {
+            return;
+        };
         let needed = quorum(others + 1);
         if others + 1 >= 3 && well < needed {
-            let what = format!("member {ordinal} is stopped; {well} of {others} others are well, {needed} are needed");
+            let what = format!(
+                "member {ordinal} is stopped; {well} of {others} others are well, {needed} are needed"
+            );
             self.broke(BreakKind::PlannedOutage, what);
         }
     }
 
     /// A member is removed on purpose, and etcd took the request.
     pub fn judge_removal(&mut self, member: MemberId) {
-        let Some((others, well)) = self.others_well(member) else { return };
+        let Some((others, well)) = self.others_well(member) else {
+            return;
+        };
         if well < quorum(others) {
             let what = format!("voter {member} is removed; {well} of the {others} that remain are well");
             self.broke(BreakKind::PlannedOutage, what);

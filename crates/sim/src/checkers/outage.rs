@@ -41,6 +41,7 @@ impl Outage {
             return None;
         }
         let since = *self.since.get_or_insert(seen.tick);
-        (seen.tick - since == OUTAGE_TICKS).then(|| format!("no service for {OUTAGE_TICKS} ticks, and nothing was wrong"))
+        (seen.tick - since == OUTAGE_TICKS)
+            .then(|| format!("no service for {OUTAGE_TICKS} ticks, and nothing was wrong"))
     }
 }

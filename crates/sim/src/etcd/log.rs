@@ -24,7 +24,12 @@ impl Place {
 
     /// The place behind a URL made by [`Place::url`].
     pub fn of(url: &PeerUrl) -> Option<Place> {
-        url.as_str().strip_prefix("https://node-")?.strip_suffix(":2380")?.parse().ok().map(Place)
+        url.as_str()
+            .strip_prefix("https://node-")?
+            .strip_suffix(":2380")?
+            .parse()
+            .ok()
+            .map(Place)
     }
 }
 
@@ -167,7 +172,10 @@ pub struct Conf {
 impl Conf {
     /// The members that vote.
     pub fn voters(&self) -> impl Iterator<Item = (MemberId, ConfMember)> + '_ {
-        self.members.iter().filter(|(_, m)| !m.learner).map(|(id, m)| (*id, *m))
+        self.members
+            .iter()
+            .filter(|(_, m)| !m.learner)
+            .map(|(id, m)| (*id, *m))
     }
 
     /// How many votes win.
@@ -184,7 +192,11 @@ impl Conf {
     pub fn listed(&self, cluster: &str) -> Vec<Listed> {
         let row = |(id, m): (&MemberId, &ConfMember)| Listed {
             id: *id,
-            name: if m.named { format!("{cluster}-{}", m.place.0) } else { String::new() },
+            name: if m.named {
+                format!("{cluster}-{}", m.place.0)
+            } else {
+                String::new()
+            },
             peer_urls: vec![m.place.url()],
             learner: m.learner,
         };
@@ -209,7 +221,12 @@ impl Conf {
 
     fn change(&mut self, change: ConfChange) -> Result<(), EtcdError> {
         match change {
-            ConfChange::Add { id, place, learner, named } => {
+            ConfChange::Add {
+                id,
+                place,
+                learner,
+                named,
+            } => {
                 if self.removed.contains(&id) || self.members.contains_key(&id) {
                     return Err(EtcdError::MemberNotFound);
                 }
@@ -219,7 +236,15 @@ impl Conf {
                 if learner && self.members.values().any(|m| m.learner) {
                     return Err(EtcdError::TooManyLearners);
                 }
-                self.members.insert(id, ConfMember { place, learner, named, published: false });
+                self.members.insert(
+                    id,
+                    ConfMember {
+                        place,
+                        learner,
+                        named,
+                        published: false,
+                    },
+                );
             }
             ConfChange::Promote(id) => {
                 let member = self.members.get_mut(&id).ok_or(EtcdError::MemberNotFound)?;

@@ -6,7 +6,9 @@
 
 use quorate_core::model::{MemberId, Version, quorum};
 
-use super::{ConfChange, EtcdError, EtcdModel, Entry, HEALTH_TICKS, Kind, Place, READY_PERCENT, Role, Running};
+use super::{
+    ConfChange, Entry, EtcdError, EtcdModel, HEALTH_TICKS, Kind, Place, READY_PERCENT, Role, Running,
+};
 
 /// What can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,17 +63,33 @@ impl EtcdModel {
         let change = match operation {
             Operation::AddLearner(place) | Operation::AddVoter(place) => {
                 // etcd hashes URLs, cluster name and the time; here the request's number stands for the time.
-                let id = MemberId(super::start::hash(&format!("{} at {now} request {request}", place.url())));
+                let id = MemberId(super::start::hash(&format!(
+                    "{} at {now} request {request}",
+                    place.url()
+                )));
                 member = Some(id);
-                ConfChange::Add { id, place, learner: matches!(operation, Operation::AddLearner(_)), named: false }
+                ConfChange::Add {
+                    id,
+                    place,
+                    learner: matches!(operation, Operation::AddLearner(_)),
+                    named: false,
+                }
             }
             Operation::Promote(id) => ConfChange::Promote(id),
             Operation::Remove(id) => ConfChange::Remove(id),
         };
-        let Some((running, wal)) = self.node(leader).parts() else { return Err(EtcdError::Timeout) };
-        let pending = wal.log[running.applied..].iter().any(|e| matches!(e.kind, Kind::Conf { .. }));
+        let Some((running, wal)) = self.node(leader).parts() else {
+            return Err(EtcdError::Timeout);
+        };
+        let pending = wal.log[running.applied..]
+            .iter()
+            .any(|e| matches!(e.kind, Kind::Conf { .. }));
         // raft takes one unapplied change at a time and turns the next into an empty entry, silently.
-        let kind = if pending { Kind::Noop } else { Kind::Conf { request, change } };
+        let kind = if pending {
+            Kind::Noop
+        } else {
+            Kind::Conf { request, change }
+        };
         wal.log.push(Entry { term: wal.term, kind });
         running.durable = wal.commit;
         Ok(Asked { request, via, member })
@@ -85,12 +103,25 @@ impl EtcdModel {
 
     /// Hands leadership over: the target is brought up to date and campaigns at once.
     pub fn move_leader(&mut self, via: Place, to: MemberId) -> Result<(), EtcdError> {
-        let node = self.nodes.get(&via).filter(|n| n.running.is_some()).ok_or(EtcdError::Unreachable)?;
+        let node = self
+            .nodes
+            .get(&via)
+            .filter(|n| n.running.is_some())
+            .ok_or(EtcdError::Unreachable)?;
         if !node.leads() {
             return Err(EtcdError::BadTransferee);
         }
-        let conf = node.running.as_ref().map(|r| &r.conf).ok_or(EtcdError::Unreachable)?;
-        let target = conf.members.get(&to).filter(|m| !m.learner).ok_or(EtcdError::BadTransferee)?.place;
+        let conf = node
+            .running
+            .as_ref()
+            .map(|r| &r.conf)
+            .ok_or(EtcdError::Unreachable)?;
+        let target = conf
+            .members
+            .get(&to)
+            .filter(|m| !m.learner)
+            .ok_or(EtcdError::BadTransferee)?
+            .place;
         if target == via {
             return Ok(());
         }
@@ -98,31 +129,56 @@ impl EtcdModel {
         self.reach(via, cluster, to, target).ok_or(EtcdError::Timeout)?;
         self.lead(via);
         let behind = self.nodes[&target].wal().map(|w| w.last()) < self.nodes[&via].wal().map(|w| w.last());
-        if behind || !self.campaign(target, true) { Err(EtcdError::Timeout) } else { Ok(()) }
+        if behind || !self.campaign(target, true) {
+            Err(EtcdError::Timeout)
+        } else {
+            Ok(())
+        }
     }
 
     /// Only the leader knows how far a learner is; a follower forwards the question.
     fn may_promote(&self, via: Place, id: MemberId) -> Result<(), EtcdError> {
         let leader = self.leader_of(via).ok_or(EtcdError::Timeout)?;
         let node = &self.nodes[&leader];
-        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return Err(EtcdError::Timeout) };
-        let Role::Leader { matched, .. } = &running.role else { return Err(EtcdError::Timeout) };
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+            return Err(EtcdError::Timeout);
+        };
+        let Role::Leader { matched, .. } = &running.role else {
+            return Err(EtcdError::Timeout);
+        };
         if !running.conf.members.contains_key(&id) {
             return Err(EtcdError::MemberNotFound);
         }
-        let has = if id == wal.member { wal.log.len() } else { matched.get(&id).copied().unwrap_or(0) };
+        let has = if id == wal.member {
+            wal.log.len()
+        } else {
+            matched.get(&id).copied().unwrap_or(0)
+        };
         if has * 100 < wal.log.len() * READY_PERCENT {
             return Err(EtcdError::LearnerNotReady);
         }
         let voters = running.conf.voters().count() + 1;
         let started = running.conf.voters().filter(|(_, m)| m.named).count() + 1;
-        if started < quorum(voters) { Err(EtcdError::NotEnoughStarted) } else { Ok(()) }
+        if started < quorum(voters) {
+            Err(EtcdError::NotEnoughStarted)
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn connected(running: &Running, me: MemberId, now: u64) -> usize {
-    let long = |id: MemberId| running.active.get(&id).is_some_and(|link| now - link.since >= HEALTH_TICKS);
-    running.conf.voters().filter(|(id, _)| *id == me || long(*id)).count()
+    let long = |id: MemberId| {
+        running
+            .active
+            .get(&id)
+            .is_some_and(|link| now - link.since >= HEALTH_TICKS)
+    };
+    running
+        .conf
+        .voters()
+        .filter(|(id, _)| *id == me || long(*id))
+        .count()
 }
 
 /// Newer patches ask for a quorum that would hold with the new member down; older ones for every voter.
@@ -143,7 +199,11 @@ fn may_add(running: &Running, me: MemberId, now: u64, voter: bool) -> Result<(),
     } else {
         connected == voters
     };
-    if well { Ok(()) } else { Err(EtcdError::UnhealthyCluster) }
+    if well {
+        Ok(())
+    } else {
+        Err(EtcdError::UnhealthyCluster)
+    }
 }
 
 fn may_remove(running: &Running, me: MemberId, now: u64, id: MemberId) -> Result<(), EtcdError> {
@@ -151,7 +211,11 @@ fn may_remove(running: &Running, me: MemberId, now: u64, id: MemberId) -> Result
         return Ok(());
     }
     let others = running.conf.voters().filter(|(other, _)| *other != id).count();
-    let started = running.conf.voters().filter(|(other, m)| *other != id && m.named).count();
+    let started = running
+        .conf
+        .voters()
+        .filter(|(other, m)| *other != id && m.named)
+        .count();
     if started < quorum(others) {
         return Err(EtcdError::NotEnoughStarted);
     }

@@ -6,7 +6,7 @@
 
 use quorate_core::model::MemberId;
 
-use super::{BATCH, ConfMember, EtcdModel, Entry, Kind, Link, Note, Place, Role, SILENT_TICKS};
+use super::{BATCH, ConfMember, Entry, EtcdModel, Kind, Link, Note, Place, Role, SILENT_TICKS};
 
 impl EtcdModel {
     /// Keeps, for each running member, since when it is connected to whom.
@@ -15,7 +15,9 @@ impl EtcdModel {
         let places: Vec<Place> = self.nodes.keys().copied().collect();
         for place in places {
             let node = &self.nodes[&place];
-            let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { continue };
+            let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+                continue;
+            };
             let (me, cluster) = (wal.member, wal.cluster);
             let mut active = running.active.clone();
             active.retain(|id, _| running.conf.members.contains_key(id));
@@ -30,11 +32,20 @@ impl EtcdModel {
                     }
                     continue;
                 }
-                let peer = self.reach(place, cluster, *id, member.place).and_then(|n| n.running.as_ref());
+                let peer = self
+                    .reach(place, cluster, *id, member.place)
+                    .and_then(|n| n.running.as_ref());
                 match (peer, active.get_mut(id)) {
                     (None, _) => drop(active.remove(id)),
                     (Some(peer), Some(link)) if link.born == peer.born => link.heard = now,
-                    (Some(peer), _) => drop(active.insert(*id, Link { since: now, heard: now, born: peer.born })),
+                    (Some(peer), _) => drop(active.insert(
+                        *id,
+                        Link {
+                            since: now,
+                            heard: now,
+                            born: peer.born,
+                        },
+                    )),
                 }
             }
             if let Some(running) = self.node(place).running.as_mut() {
@@ -45,16 +56,27 @@ impl EtcdModel {
 
     /// A member that is no longer in the list is told so by any member that knows, and ends.
     pub(super) fn removed_members_learn_it(&mut self) {
-        let running: Vec<(Place, MemberId)> =
-            self.nodes.iter().filter_map(|(p, n)| n.member().map(|id| (*p, id))).collect();
+        let running: Vec<(Place, MemberId)> = self
+            .nodes
+            .iter()
+            .filter_map(|(p, n)| n.member().map(|id| (*p, id)))
+            .collect();
         for (place, id) in running {
             let told = self.nodes.iter().any(|(other, n)| {
                 *other != place
                     && self.linked(place, *other)
                     && n.running.as_ref().is_some_and(|r| r.conf.removed.contains(&id))
             });
-            let ends = self.nodes[&place].running.as_ref().and_then(|r| r.ends_at).is_some_and(|at| at <= self.now);
-            let told = told && self.nodes[&place].running.as_ref().is_some_and(|r| r.ends_at.is_none());
+            let ends = self.nodes[&place]
+                .running
+                .as_ref()
+                .and_then(|r| r.ends_at)
+                .is_some_and(|at| at <= self.now);
+            let told = told
+                && self.nodes[&place]
+                    .running
+                    .as_ref()
+                    .is_some_and(|r| r.ends_at.is_none());
             if ends || (told && self.rng.u8(..) < 128) {
                 self.exit(place, "removed from the cluster");
             }
@@ -63,11 +85,20 @@ impl EtcdModel {
 
     /// A leader's round.
     pub(super) fn lead(&mut self, place: Place) {
-        let Some(node) = self.nodes.get(&place).filter(|n| n.leads()) else { return };
-        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return };
+        let Some(node) = self.nodes.get(&place).filter(|n| n.leads()) else {
+            return;
+        };
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+            return;
+        };
         let (me, cluster, stalled) = (wal.member, wal.cluster, node.stalled_until > self.now);
-        let peers: Vec<(MemberId, ConfMember)> =
-            running.conf.members.iter().filter(|(id, _)| **id != me).map(|(id, m)| (*id, *m)).collect();
+        let peers: Vec<(MemberId, ConfMember)> = running
+            .conf
+            .members
+            .iter()
+            .filter(|(id, _)| **id != me)
+            .map(|(id, m)| (*id, *m))
+            .collect();
         let mut reached = usize::from(running.conf.votes(me));
         for (id, member) in peers {
             // A leader whose disk does not answer says nothing either, until the others give it up.
@@ -83,7 +114,9 @@ impl EtcdModel {
             }
         }
         let now = self.now;
-        let Some((running, _)) = self.node(place).parts() else { return };
+        let Some((running, _)) = self.node(place).parts() else {
+            return;
+        };
         let quorum = running.conf.quorum();
         if let Role::Leader { quorum_at, .. } = &mut running.role {
             if reached >= quorum {
@@ -101,11 +134,17 @@ impl EtcdModel {
     /// Sends one peer what it lacks. False if the peer knows a newer term.
     fn replicate(&mut self, from: Place, id: MemberId, to: Place) -> bool {
         let leader = &self.nodes[&from];
-        let (Some(running), Some(wal)) = (leader.running.as_ref(), leader.wal()) else { return true };
-        let Role::Leader { matched, .. } = &running.role else { return false };
+        let (Some(running), Some(wal)) = (leader.running.as_ref(), leader.wal()) else {
+            return true;
+        };
+        let Role::Leader { matched, .. } = &running.role else {
+            return false;
+        };
         let (term, commit, me) = (wal.term, wal.commit, wal.member);
         let known = matched.get(&id).copied().unwrap_or(0);
-        let Some(theirs) = self.nodes[&to].wal() else { return true };
+        let Some(theirs) = self.nodes[&to].wal() else {
+            return true;
+        };
         if theirs.term > term {
             let newer = theirs.term;
             if let Some((running, wal)) = self.node(from).parts() {
@@ -134,9 +173,13 @@ impl EtcdModel {
         let batch: Vec<Entry> = if lags {
             Vec::new()
         } else {
-            self.nodes[&from].wal().map_or(Vec::new(), |w| w.log[same..].iter().take(BATCH).copied().collect())
+            self.nodes[&from].wal().map_or(Vec::new(), |w| {
+                w.log[same..].iter().take(BATCH).copied().collect()
+            })
         };
-        let Some((running, wal)) = self.node(to).parts() else { return true };
+        let Some((running, wal)) = self.node(to).parts() else {
+            return true;
+        };
         let synced = wal.term != term || !batch.is_empty();
         wal.enter(term);
         running.role = Role::Follower;
@@ -165,15 +208,27 @@ impl EtcdModel {
 
     /// The leader commits what a quorum of its voters has, if it is of its own term.
     fn commit(&mut self, place: Place) {
-        let Some((running, wal)) = self.node(place).parts() else { return };
-        let Role::Leader { matched, .. } = &running.role else { return };
+        let Some((running, wal)) = self.node(place).parts() else {
+            return;
+        };
+        let Role::Leader { matched, .. } = &running.role else {
+            return;
+        };
         let mut have: Vec<usize> = running
             .conf
             .voters()
-            .map(|(id, _)| if id == wal.member { wal.log.len() } else { matched.get(&id).copied().unwrap_or(0) })
+            .map(|(id, _)| {
+                if id == wal.member {
+                    wal.log.len()
+                } else {
+                    matched.get(&id).copied().unwrap_or(0)
+                }
+            })
             .collect();
         have.sort_unstable_by(|a, b| b.cmp(a));
-        let Some(index) = have.get(running.conf.quorum() - 1).copied() else { return };
+        let Some(index) = have.get(running.conf.quorum() - 1).copied() else {
+            return;
+        };
         let index = index.min(wal.log.len());
         if index > wal.commit && wal.log[index - 1].term == wal.term {
             wal.commit = index;
@@ -184,7 +239,9 @@ impl EtcdModel {
     pub(super) fn apply(&mut self, place: Place) {
         let now = self.now;
         let mut results: Vec<(u64, Result<(), super::EtcdError>)> = Vec::new();
-        let Some((running, wal)) = self.node(place).parts() else { return };
+        let Some((running, wal)) = self.node(place).parts() else {
+            return;
+        };
         while running.applied < wal.commit {
             let entry = wal.log[running.applied];
             running.applied += 1;
@@ -206,7 +263,9 @@ impl EtcdModel {
     pub(super) fn grow_impatient(&mut self, place: Place) {
         let leads = self.nodes[&place].leads() || self.nodes[&place].stalled_until > self.now;
         let patience = self.rng.u64(2..=4);
-        let Some((running, wal)) = self.node(place).parts() else { return };
+        let Some((running, wal)) = self.node(place).parts() else {
+            return;
+        };
         if leads {
             return;
         }
@@ -226,7 +285,9 @@ impl EtcdModel {
     /// over: then nobody's lease on the old leader counts.
     pub(super) fn campaign(&mut self, place: Place, forced: bool) -> bool {
         let node = &self.nodes[&place];
-        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else { return false };
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+            return false;
+        };
         let (me, cluster, term, last) = (wal.member, wal.cluster, wal.term, wal.last());
         let voters: Vec<(MemberId, Place)> = running.conf.voters().map(|(id, m)| (id, m.place)).collect();
         let quorum = running.conf.quorum();
@@ -238,7 +299,9 @@ impl EtcdModel {
             .collect();
         let would = others.iter().filter(|at| {
             let node = &self.nodes[at];
-            let (Some(r), Some(w)) = (node.running.as_ref(), node.wal()) else { return false };
+            let (Some(r), Some(w)) = (node.running.as_ref(), node.wal()) else {
+                return false;
+            };
             let leased = node.leads() || (r.leader.is_some() && r.quiet <= 1);
             (forced || !leased) && last >= w.last() && w.term <= term + 1
         });
@@ -259,7 +322,9 @@ impl EtcdModel {
             if lost_there {
                 continue;
             }
-            let Some((running, wal)) = self.node(at).parts() else { continue };
+            let Some((running, wal)) = self.node(at).parts() else {
+                continue;
+            };
             if wal.term < term {
                 wal.enter(term);
                 running.role = Role::Follower;
@@ -281,10 +346,18 @@ impl EtcdModel {
 
     fn crown(&mut self, place: Place, term: u64) {
         let now = self.now;
-        let Some((running, wal)) = self.node(place).parts() else { return };
-        running.role = Role::Leader { matched: Default::default(), quorum_at: now };
+        let Some((running, wal)) = self.node(place).parts() else {
+            return;
+        };
+        running.role = Role::Leader {
+            matched: Default::default(),
+            quorum_at: now,
+        };
         running.leader = Some(wal.member);
-        wal.log.push(Entry { term, kind: Kind::Noop });
+        wal.log.push(Entry {
+            term,
+            kind: Kind::Noop,
+        });
         running.durable = wal.commit;
         let cluster = wal.cluster;
         self.notes.push(Note::Elected { place, cluster, term });
@@ -295,15 +368,26 @@ impl EtcdModel {
     /// is applied, it serves clients.
     pub(super) fn publish(&mut self, place: Place) {
         let node = &self.nodes[&place];
-        let (Some(running), Some(me)) = (node.running.as_ref(), node.member()) else { return };
+        let (Some(running), Some(me)) = (node.running.as_ref(), node.member()) else {
+            return;
+        };
         if running.ready || !running.conf.members.contains_key(&me) || self.rng.u8(..) < 100 {
             return;
         }
-        let Some(leader) = self.leader_of(place) else { return };
-        let Some((running, wal)) = self.node(leader).parts() else { return };
-        let pending = wal.log[running.applied..].iter().any(|e| e.kind == Kind::Publish(me));
+        let Some(leader) = self.leader_of(place) else {
+            return;
+        };
+        let Some((running, wal)) = self.node(leader).parts() else {
+            return;
+        };
+        let pending = wal.log[running.applied..]
+            .iter()
+            .any(|e| e.kind == Kind::Publish(me));
         if !pending {
-            wal.log.push(Entry { term: wal.term, kind: Kind::Publish(me) });
+            wal.log.push(Entry {
+                term: wal.term,
+                kind: Kind::Publish(me),
+            });
             running.durable = wal.commit;
         }
     }

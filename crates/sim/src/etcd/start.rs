@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::model::{ClusterId, Generation, MemberId, Version};
 
-use super::{Conf, ConfChange, Data, EtcdModel, Entry, Kind, Node, Place, Role, Running, Wal};
+use super::{Conf, ConfChange, Data, Entry, EtcdModel, Kind, Node, Place, Role, Running, Wal};
 
 /// With which flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,9 @@ pub type CannotStart = &'static str;
 
 /// FNV-1a: stable, like the ids that etcd hashes.
 pub(super) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn first_id(place: Place, token: &str) -> MemberId {
@@ -42,7 +44,13 @@ fn first_id(place: Place, token: &str) -> MemberId {
 
 impl EtcdModel {
     /// Starts etcd at `place` on one of its volumes.
-    pub fn start(&mut self, place: Place, volume: Generation, flags: &As, version: Version) -> Result<(), CannotStart> {
+    pub fn start(
+        &mut self,
+        place: Place,
+        volume: Generation,
+        flags: &As,
+        version: Version,
+    ) -> Result<(), CannotStart> {
         self.node(place).volumes.entry(volume).or_default();
         match &self.nodes[&place].volumes[&volume] {
             Data::Damaged => return Err("data is damaged"),
@@ -60,7 +68,9 @@ impl EtcdModel {
         self.requests += 1;
         let born = self.requests;
         let node = self.node(place);
-        let Some(Data::Wal(wal)) = node.volumes.get_mut(&volume) else { return Err("no write-ahead log") };
+        let Some(Data::Wal(wal)) = node.volumes.get_mut(&volume) else {
+            return Err("no write-ahead log");
+        };
         wal.version = wal.version.max(version);
         let mut conf = Conf::default();
         for entry in &wal.log[..wal.commit] {
@@ -79,6 +89,7 @@ impl EtcdModel {
             quiet: 0,
             patience,
             ends_at: None,
+            publishes_at: now + 1,
             active: BTreeMap::new(),
             born,
             ready: false,
@@ -87,11 +98,27 @@ impl EtcdModel {
         Ok(())
     }
 
-    fn form(&mut self, place: Place, token: &str, initial: &[Place], version: Version) -> Result<Wal, CannotStart> {
+    fn form(
+        &mut self,
+        place: Place,
+        token: &str,
+        initial: &[Place],
+        version: Version,
+    ) -> Result<Wal, CannotStart> {
         let member = first_id(place, token);
-        let started = |n: &Node| n.running.as_ref().and_then(|r| r.conf.members.get(&member)).is_some_and(|m| m.published);
+        let started = |n: &Node| {
+            n.running
+                .as_ref()
+                .and_then(|r| r.conf.members.get(&member))
+                .is_some_and(|m| m.published)
+        };
         let known = initial.iter().any(|p| {
-            *p != place && self.linked(place, *p) && self.nodes.get(p).is_some_and(|n| n.running.is_some() && started(n))
+            *p != place
+                && self.linked(place, *p)
+                && self
+                    .nodes
+                    .get(p)
+                    .is_some_and(|n| n.running.is_some() && started(n))
         });
         if known {
             return Err("member has already been bootstrapped");
@@ -104,12 +131,28 @@ impl EtcdModel {
             .iter()
             .zip(ids)
             .map(|(p, id)| {
-                let change = ConfChange::Add { id, place: *p, learner: false, named: true };
-                Entry { term: 1, kind: Kind::Conf { request: 0, change } }
+                let change = ConfChange::Add {
+                    id,
+                    place: *p,
+                    learner: false,
+                    named: true,
+                };
+                Entry {
+                    term: 1,
+                    kind: Kind::Conf { request: 0, change },
+                }
             })
             .collect();
         let commit = log.len();
-        Ok(Wal { member, cluster, log, term: 1, vote: None, commit, version })
+        Ok(Wal {
+            member,
+            cluster,
+            log,
+            term: 1,
+            vote: None,
+            commit,
+            version,
+        })
     }
 
     fn join(&mut self, place: Place, initial: &[Place], version: Version) -> Result<Wal, CannotStart> {
@@ -119,7 +162,8 @@ impl EtcdModel {
             let running = node.running.as_ref()?;
             (!running.conf.members.is_empty()).then_some((node.wal()?.cluster, &running.conf))
         });
-        let Some((cluster, conf)) = known.max_by_key(|(_, conf)| conf.removed.len() + conf.members.len()) else {
+        let Some((cluster, conf)) = known.max_by_key(|(_, conf)| conf.removed.len() + conf.members.len())
+        else {
             return Err("cannot fetch cluster info from peer urls");
         };
         if conf.members.len() != initial.len() {
@@ -128,10 +172,23 @@ impl EtcdModel {
         if conf.members.values().any(|m| !initial.contains(&m.place)) {
             return Err("no match found for existing member");
         }
-        let Some(member) = conf.members.iter().find(|(_, m)| m.place == place).map(|(id, _)| *id) else {
+        let Some(member) = conf
+            .members
+            .iter()
+            .find(|(_, m)| m.place == place)
+            .map(|(id, _)| *id)
+        else {
             return Err("not in the member list");
         };
-        Ok(Wal { member, cluster, log: Vec::new(), term: 0, vote: None, commit: 0, version })
+        Ok(Wal {
+            member,
+            cluster,
+            log: Vec::new(),
+            term: 0,
+            vote: None,
+            commit: 0,
+            version,
+        })
     }
 }
 

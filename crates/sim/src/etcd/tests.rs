@@ -1,0 +1,230 @@
+use quorate_core::model::Generation;
+
+use super::*;
+
+const V: Version = Version::new(3, 6, 14);
+const G: Generation = Generation(0);
+
+fn formed(count: u32) -> EtcdModel {
+    let mut etcd = EtcdModel::new(7);
+    let initial: Vec<Place> = (0..count).map(Place).collect();
+    for place in &initial {
+        etcd.start(
+            *place,
+            G,
+            &As::New {
+                token: "t".into(),
+                initial: initial.clone(),
+            },
+            V,
+        )
+        .unwrap();
+    }
+    pass(&mut etcd, 30);
+    etcd
+}
+
+fn pass(etcd: &mut EtcdModel, ticks: u64) {
+    (0..ticks).for_each(|_| etcd.advance());
+}
+
+fn done(etcd: &mut EtcdModel, via: Place, operation: Operation) -> Result<Asked, EtcdError> {
+    let asked = etcd.ask(via, operation)?;
+    for _ in 0..20 {
+        if let Some(result) = etcd.answer(asked) {
+            return result.map(|()| asked);
+        }
+        etcd.advance();
+    }
+    Err(EtcdError::Timeout)
+}
+
+fn list(etcd: &EtcdModel) -> Vec<u32> {
+    let leader = etcd.serving_leader().expect("a leader");
+    let (_, conf, _) = etcd.list(leader).unwrap();
+    let mut places: Vec<u32> = conf.members.values().map(|m| m.place.0).collect();
+    places.sort_unstable();
+    places
+}
+
+fn id_at(etcd: &EtcdModel, place: Place) -> MemberId {
+    etcd.nodes[&place].member().unwrap()
+}
+
+#[test]
+fn three_members_form_one_cluster_and_acknowledge() {
+    let mut etcd = formed(3);
+    assert_eq!(list(&etcd), [0, 1, 2]);
+    etcd.notes.clear();
+    etcd.write(Place(1), 77);
+    pass(&mut etcd, 6);
+    assert!(
+        etcd.notes
+            .iter()
+            .any(|n| matches!(n, Note::Acknowledged { value: 77, .. })),
+        "{:?}",
+        etcd.notes
+    );
+}
+
+#[test]
+fn a_learner_joins_catches_up_and_is_promoted() {
+    let mut etcd = formed(3);
+    let asked = done(&mut etcd, Place(0), Operation::AddLearner(Place(3))).unwrap();
+    let id = asked.member.unwrap();
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::Promote(id)),
+        Err(EtcdError::LearnerNotReady)
+    );
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::AddLearner(Place(4))),
+        Err(EtcdError::TooManyLearners)
+    );
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::AddLearner(Place(3))),
+        Err(EtcdError::PeerUrlExists)
+    );
+    let initial: Vec<Place> = (0..4).map(Place).collect();
+    etcd.start(Place(3), G, &As::Join { initial }, V).unwrap();
+    pass(&mut etcd, 20);
+    assert_eq!(id_at(&etcd, Place(3)), id);
+    done(&mut etcd, Place(0), Operation::Promote(id)).unwrap();
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::Promote(id)),
+        Err(EtcdError::MemberNotLearner)
+    );
+    assert_eq!(list(&etcd), [0, 1, 2, 3]);
+}
+
+#[test]
+fn unsafe_changes_are_refused_as_etcd_refuses_them() {
+    let mut etcd = formed(3);
+    let (one, two) = (id_at(&etcd, Place(1)), id_at(&etcd, Place(2)));
+    etcd.kill(Place(2));
+    pass(&mut etcd, 14);
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::AddLearner(Place(3))),
+        Err(EtcdError::UnhealthyCluster)
+    );
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::Remove(one)),
+        Err(EtcdError::UnhealthyCluster)
+    );
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::Promote(MemberId(1))),
+        Err(EtcdError::MemberNotFound)
+    );
+    done(&mut etcd, Place(0), Operation::Remove(two)).unwrap();
+    assert_eq!(list(&etcd), [0, 1]);
+    assert_eq!(
+        etcd.start(Place(2), G, &As::Resume, V),
+        Ok(()),
+        "it does not know yet"
+    );
+    pass(&mut etcd, 20);
+    assert!(
+        etcd.nodes[&Place(2)].running.is_none(),
+        "and ends when it is told"
+    );
+}
+
+#[test]
+fn the_last_member_cannot_be_removed() {
+    let mut etcd = formed(1);
+    let id = id_at(&etcd, Place(0));
+    assert_eq!(
+        done(&mut etcd, Place(0), Operation::Remove(id)),
+        Err(EtcdError::NotEnoughStarted)
+    );
+}
+
+#[test]
+fn a_member_with_amnesia_can_lose_an_acknowledged_write() {
+    let mut etcd = formed(3);
+    let leader = etcd.serving_leader().unwrap();
+    let others: Vec<Place> = (0..3).map(Place).filter(|p| *p != leader).collect();
+    etcd.kill(others[1]);
+    etcd.notes.clear();
+    for value in 100..110 {
+        etcd.write(leader, value);
+    }
+    pass(&mut etcd, 8);
+    assert!(
+        etcd.notes
+            .iter()
+            .any(|n| matches!(n, Note::Acknowledged { value: 109, .. }))
+    );
+    // The follower that has the write forgets everything, and comes back under its old id; the leader is gone.
+    let initial: Vec<Place> = (0..3).map(Place).collect();
+    etcd.wipe(others[0], G);
+    etcd.start(others[0], G, &As::Join { initial }, V).unwrap();
+    etcd.kill(leader);
+    etcd.start(others[1], G, &As::Resume, V).unwrap();
+    pass(&mut etcd, 30);
+    let wal = etcd.nodes[&others[1]].wal().unwrap();
+    assert!(etcd.nodes[&others[1]].leads(), "the stale one leads");
+    assert!(
+        !wal.log.iter().any(|e| e.kind == Kind::Write(109)),
+        "and the write is gone"
+    );
+}
+
+#[test]
+fn two_islands_two_leaders_one_history() {
+    let mut etcd = formed(3);
+    let old = etcd.serving_leader().unwrap();
+    etcd.cut(old, 1);
+    etcd.write(old, 500);
+    pass(&mut etcd, 2);
+    pass(&mut etcd, 12);
+    let new = etcd.serving_leader().unwrap();
+    assert_ne!(new, old);
+    etcd.write(new, 501);
+    pass(&mut etcd, 4);
+    etcd.heal();
+    pass(&mut etcd, 12);
+    let log = &etcd.nodes[&old].wal().unwrap().log;
+    assert!(log.iter().any(|e| e.kind == Kind::Write(501)), "it follows");
+    assert!(
+        !log.iter().any(|e| e.kind == Kind::Write(500)),
+        "what was never committed is overwritten"
+    );
+}
+
+#[test]
+fn versions_read_only_what_they_can() {
+    let mut etcd = formed(1);
+    etcd.stop(Place(0));
+    assert!(
+        etcd.start(Place(0), G, &As::Resume, Version::new(3, 5, 33))
+            .is_err()
+    );
+    assert!(
+        etcd.start(Place(0), G, &As::Resume, Version::new(3, 7, 0))
+            .is_ok()
+    );
+    assert!(
+        etcd.start(Place(1), G, &As::Resume, V).is_err(),
+        "nothing to resume"
+    );
+}
+
+#[test]
+fn leadership_moves_when_asked() {
+    let mut etcd = formed(3);
+    let leader = etcd.serving_leader().unwrap();
+    let target = (0..3).map(Place).find(|p| *p != leader).unwrap();
+    let to = id_at(&etcd, target);
+    let moved = (0..20).any(|_| {
+        let result = etcd.move_leader(leader, to);
+        etcd.advance();
+        result.is_ok()
+    });
+    assert!(moved);
+    assert_eq!(etcd.serving_leader(), Some(target));
+    assert_eq!(
+        etcd.move_leader(leader, to),
+        Err(EtcdError::BadTransferee),
+        "it no longer leads"
+    );
+}

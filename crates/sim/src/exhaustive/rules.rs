@@ -18,15 +18,23 @@ pub(super) fn judge(case: &Case, observed: &Observed, before: &Memory, plan: &Pl
     if changes > 0 && observed.quorum.is_none() {
         return Err(format!("a membership change without a list: {:?}", plan.steps));
     }
-    let stops = plan.steps.iter().filter(|s| matches!(s, Step::Stop { ordinal } if votes(case, *ordinal))).count();
+    let stops = plan
+        .steps
+        .iter()
+        .filter(|s| matches!(s, Step::Stop { ordinal } if votes(case, *ordinal)))
+        .count();
     if stops > 1 {
         return Err(format!("{stops} voters stopped: {:?}", plan.steps));
     }
-    plan.steps.iter().try_for_each(|step| one(case, observed, before, step).map_err(|why| format!("{step}: {why}")))
+    plan.steps
+        .iter()
+        .try_for_each(|step| one(case, observed, before, step).map_err(|why| format!("{step}: {why}")))
 }
 
 fn votes(case: &Case, ordinal: Ordinal) -> bool {
-    case.slots.get(ordinal.0 as usize).is_some_and(|s| s.listed == InList::Voter)
+    case.slots
+        .get(ordinal.0 as usize)
+        .is_some_and(|s| s.listed == InList::Voter)
 }
 
 fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result<(), String> {
@@ -35,10 +43,18 @@ fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result
         Step::Stop { ordinal } if votes(case, *ordinal) => {
             let (others, well) = others(case, Case::id(ordinal.0 as usize));
             let needed = if others < 2 { others } else { quorum(others + 1) };
-            if well < needed { Err(format!("{well} of {others} others are well")) } else { Ok(()) }
+            if well < needed {
+                Err(format!("{well} of {others} others are well"))
+            } else {
+                Ok(())
+            }
         }
         Step::Remove { member, .. } => {
-            let learner = case.slots.iter().enumerate().any(|(n, s)| Case::id(n) == *member && s.listed == InList::Learner);
+            let learner = case
+                .slots
+                .iter()
+                .enumerate()
+                .any(|(n, s)| Case::id(n) == *member && s.listed == InList::Learner);
             let (others, well) = others(case, *member);
             if !learner && (others == 0 || well < quorum(others)) {
                 return Err(format!("{well} of {others} others are well"));
@@ -48,10 +64,16 @@ fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result
         Step::SetAside { ordinal, generation } => {
             let view = &observed.slots[ordinal];
             let running = matches!(view.process, Process::Running { generation: g, .. } if g == *generation);
-            if running { Err("a process uses it".into()) } else { Ok(()) }
+            if running {
+                Err("a process uses it".into())
+            } else {
+                Ok(())
+            }
         }
         Step::DropAside { .. } => Err("there is none".into()),
-        Step::Stop { .. } | Step::AddLearner { .. } | Step::Promote { .. } | Step::MoveLeader { .. } => Ok(()),
+        Step::Stop { .. } | Step::AddLearner { .. } | Step::Promote { .. } | Step::MoveLeader { .. } => {
+            Ok(())
+        }
     }
 }
 
@@ -62,15 +84,23 @@ fn start(view: &SlotView, mark: Mark, how: &StartHow) -> Result<(), String> {
     let proven = matches!(view.first_start, FirstStart::NotRun | FirstStart::RanWithoutData);
     let never_ran = mark == Mark::Never || (mark == Mark::Intended && proven);
     match how {
-        StartHow::Resume | StartHow::Settle if !matches!(view.volume, Volume::Data { .. }) => Err("there is no data".into()),
-        StartHow::New { .. } | StartHow::Join { .. } if view.volume != Volume::Empty => Err("there is data".into()),
+        StartHow::Resume | StartHow::Settle if !matches!(view.volume, Volume::Data { .. }) => {
+            Err("there is no data".into())
+        }
+        StartHow::New { .. } | StartHow::Join { .. } if view.volume != Volume::Empty => {
+            Err("there is data".into())
+        }
         StartHow::New { .. } if !never_ran => Err("it may have run".into()),
         StartHow::New { .. } | StartHow::Join { .. } | StartHow::Resume | StartHow::Settle => Ok(()),
     }
 }
 
 fn others(case: &Case, leaving: MemberId) -> (usize, usize) {
-    let others = case.slots.iter().enumerate().filter(|(n, s)| s.listed == InList::Voter && Case::id(*n) != leaving);
+    let others = case
+        .slots
+        .iter()
+        .enumerate()
+        .filter(|(n, s)| s.listed == InList::Voter && Case::id(*n) != leaving);
     let well = others.clone().filter(|(_, s)| s.runs == Runs::Well).count();
     (others.count(), well)
 }

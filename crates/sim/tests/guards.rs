@@ -1,0 +1,17 @@
+//! Goal: every guard of the planner is needed. Method: switch one off and find a world that breaks and that is
+//! sound with the guard on. `qsim guards` does the same from the first seed on.
+
+use quorate_core::guard::Guard;
+use quorate_sim::guards::find;
+
+#[test]
+fn without_any_one_guard_some_world_breaks() {
+    for guard in Guard::ALL {
+        let found = find(guard, 1, 3000);
+        let Some((seed, broke)) = found.broke else {
+            panic!("{guard:?} is not shown to be needed in {} seeds", found.tried);
+        };
+        assert!(broke.kind.of_the_world(), "{guard:?}: seed {seed}");
+        eprintln!("{guard:?}: {:?} at seed {seed}: {}", broke.kind, broke.detail);
+    }
+}

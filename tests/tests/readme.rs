@@ -1,0 +1,127 @@
+//! The README's commands, run in order on a real cluster, and the lines it shows held against what is really printed.
+
+use std::process::{Child, Command, Stdio};
+
+use quorate_tests::cluster::binary;
+use quorate_tests::etcd;
+
+/// A command of the README and the lines it shows below it.
+struct Shown {
+    command: Vec<String>,
+    lines: Vec<String>,
+}
+
+fn shown() -> Vec<Shown> {
+    let text = include_str!("../../README.md");
+    let mut all: Vec<Shown> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match (inside, line.strip_prefix("$ ")) {
+            (false, _) => inside = line == "```console",
+            (true, _) if line == "```" => inside = false,
+            (true, Some(command)) => all.push(Shown {
+                command: words(command),
+                lines: Vec::new(),
+            }),
+            (true, None) if !line.trim().is_empty() => {
+                all.last_mut()
+                    .expect("a command before its output")
+                    .lines
+                    .push(line.to_owned());
+            }
+            (true, None) => {}
+        }
+    }
+    all
+}
+
+/// Splits at blanks outside double quotes.
+fn words(command: &str) -> Vec<String> {
+    let parts = command.split('"').enumerate();
+    parts
+        .flat_map(|(n, part)| match n % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        })
+        .collect()
+}
+
+/// What differs from run to run (ids, ports, sizes, versions, times) does not count.
+fn shape(line: &str) -> String {
+    let word = |w: &str| {
+        if w.chars().any(|c| c.is_ascii_digit()) {
+            "#".to_owned()
+        } else {
+            w.to_owned()
+        }
+    };
+    line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+struct Up(Child);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_tour_is_true() {
+    // Its members are one version for all of the tour, so that roles and health are all that may differ.
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let quorate = |args: &[String]| {
+        let mut command = Command::new(binary());
+        command
+            .args(args)
+            .env("QUORATE_ROOT", root.path())
+            .env("QUORATE_CACHE", etcd::cache())
+            .stdin(Stdio::null());
+        command
+    };
+    let mut up = Up(quorate(&["up".to_owned()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts"));
+    let began = std::time::Instant::now();
+    loop {
+        let status = quorate(&["status".to_owned()]).output().expect("it runs");
+        if String::from_utf8_lossy(&status.stdout).contains("is healthy: all 3 members serve") {
+            break;
+        }
+        assert!(
+            began.elapsed() < quorate_tests::cluster::PATIENCE,
+            "{}",
+            String::from_utf8_lossy(&status.stderr)
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let tour = shown();
+    assert!(tour.len() >= 6, "the README shows {} commands", tour.len());
+    for Shown { command, lines } in tour {
+        assert_eq!(command[0], "quorate");
+        let output = quorate(&command[1..]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let printed: Vec<String> = text.lines().map(shape).collect();
+        for line in lines {
+            assert!(
+                printed.contains(&shape(&line)),
+                "{command:?} does not print {line:?}, but:\n{text}"
+            );
+        }
+    }
+    assert!(
+        up.0.wait().expect("it ends").success(),
+        "`quorate down` ends `quorate up` cleanly"
+    );
+}
