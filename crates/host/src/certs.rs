@@ -35,7 +35,11 @@ pub(crate) fn prepare(root: &Root, cluster: &str, members: &[MemberName]) -> Res
         .iter()
         .map(|name| MemberIdentity::local(name.as_str(), []))
         .collect();
-    let wanted = Wanted::new(cluster, identities.map_err(failed)?);
+    let wanted = Wanted {
+        // etcd takes a certificate's name for a user's: with authentication on, quorate must still be able to act.
+        client_name: "root".to_owned(),
+        ..Wanted::new(cluster, identities.map_err(failed)?)
+    };
     let report = quorate_pki::ensure(&dir, &wanted, &Policy::default(), SystemTime::now()).map_err(failed)?;
     let layout = Layout::new(&dir);
     let client = layout.client();

@@ -29,7 +29,8 @@ enum Sync {
 fn replace(path: &Path, content: &[u8], sync: Sync) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".tmp-{}", std::process::id()));
+    // One name, so that what a crash leaves is overwritten next time: no two processes write one file at once.
+    name.push(".tmp");
     let temporary = directory.join(name);
     let written = (|| {
         let mut file = OpenOptions::new()

@@ -147,6 +147,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// Data cannot be moved because a process has it.
+    #[error("{} is not moved: the process of {member} still has it", volume.display())]
+    DataInUse {
+        /// Whose process.
+        member: String,
+        /// Which data.
+        volume: PathBuf,
+    },
     /// The launcher could not be run.
     #[error("cannot run {} to launch {member}", program.display())]
     Spawn {
@@ -188,12 +196,6 @@ pub enum Error {
         /// How long it was given.
         limit: std::time::Duration,
     },
-    /// A watching task of the supervisor ended by itself.
-    #[error("the supervisor lost sight of {member}: please report this")]
-    Watch {
-        /// Whose process was watched.
-        member: String,
-    },
 }
 
 impl Error {
@@ -209,6 +211,7 @@ impl Error {
             | Error::OtherCluster { .. }
             | Error::JournalMissing { .. }
             | Error::JournalUnusable { .. }
+            | Error::DataInUse { .. }
             | Error::LaunchRefused { .. } => 3,
             _ => 1,
         }

@@ -149,11 +149,8 @@ impl Ground {
         };
         let volume = self.root.volume(&member, generation);
         if busy {
-            let why = format!("its process still has {}", volume.display());
-            return Err(Error::LaunchRefused {
-                member: member.to_string(),
-                why,
-            });
+            let member = member.to_string();
+            return Err(Error::DataInUse { member, volume });
         }
         if !volume
             .try_exists()

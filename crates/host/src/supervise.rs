@@ -110,7 +110,7 @@ struct Supervision<E> {
 #[derive(Debug, Default)]
 struct Problems {
     manifest: Vec<String>,
-    certificates: Vec<String>,
+    upkeep: Vec<String>,
     ports: Vec<String>,
     journal: Vec<String>,
     seen: Vec<String>,
@@ -121,13 +121,13 @@ impl Problems {
     fn all(&self) -> Vec<String> {
         let Problems {
             manifest,
-            certificates,
+            upkeep,
             ports,
             journal,
             seen,
             steps,
         } = self;
-        let all = [manifest, certificates, ports, journal, seen, steps];
+        let all = [manifest, upkeep, ports, journal, seen, steps];
         all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
     }
 }
@@ -284,7 +284,9 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// Stores the memory, if it or anything else in the journal has changed. False: then nothing may be done.
     fn remember(&mut self, memory: quorate_core::Memory) -> bool {
         let next = self.ground.journal.with(memory);
-        if self.stored.as_ref() != Some(&next) {
+        // Someone may have deleted it: without it the next supervisor would refuse to go near the data.
+        let is_there = self.ground.root.journal().exists();
+        if self.stored.as_ref() != Some(&next) || !is_there {
             if let Err(error) = next.store(&self.ground.root) {
                 self.problems.journal =
                     vec![format!("{}; nothing is done until this is mended", error.chain())];
@@ -411,7 +413,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.line(format!("{} was read again", self.manifest.path().display()));
         self.ground.cluster = self.manifest.cluster.clone();
         self.judge_manifest();
-        self.problems.certificates = problem(self.certify().await);
+        self.problems.upkeep = problem(self.certify().await);
     }
 
     /// What the manifest says that cannot be: it is broken, or asks to change what was decided for good.
@@ -422,6 +424,10 @@ impl<E: FnMut(Event)> Supervision<E> {
             self.problems.manifest.push(text);
         }
         let host = &self.ground.cluster.host;
+        if host.memory_limit_bytes.is_some() || host.cpu_thousandths.is_some() {
+            let text = "spec.host.memoryLimitMB and cpu are not enforced: members run as plain processes";
+            self.problems.manifest.push(text.to_owned());
+        }
         let first = self.ground.journal.ports.get(&Ordinal(0));
         let differs = |asked: Option<u16>, has: u16| asked.is_some_and(|asked| asked != has);
         let moved = first
@@ -435,11 +441,11 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + UPKEEP;
-        self.problems.certificates = problem(self.certify().await);
+        self.problems.upkeep = problem(self.certify().await);
         for ordinal in self.ground.ordinals() {
             let path = self.ground.root.log(&self.ground.name(ordinal));
             if let Err(error) = log::bound(&path) {
-                self.problems.certificates.push(error.chain());
+                self.problems.upkeep.push(error.chain());
             }
         }
     }

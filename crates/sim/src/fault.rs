@@ -224,7 +224,7 @@ impl World {
         let long = now + self.rng.u64(6..80);
         match kind {
             FaultKind::KillMember => {
-                let ordinal = self.any_running()?;
+                let ordinal = self.any_running().filter(|_| !self.fragile())?;
                 self.log.event("fault", format_args!("kill member {ordinal}"));
                 self.ground.etcd.kill(place(ordinal));
                 self.exited(ordinal, "killed");
@@ -316,7 +316,7 @@ impl World {
             FaultKind::CrashLoop => {
                 let ordinal = self.any_slot()?;
                 self.ground.slot(ordinal).crashes_until = long + 40;
-                if self.rng.bool() {
+                if self.rng.bool() && !self.fragile() {
                     self.ground.etcd.kill(place(ordinal));
                     self.exited(ordinal, "killed");
                 }
@@ -454,7 +454,7 @@ impl World {
     fn swap_in_foreign(&mut self) -> Option<()> {
         let ordinal = self.any_slot()?;
         let generation = self.store.memory.slot(ordinal).generation;
-        let starting = self.executors.iter().any(|e| e.starting(ordinal));
+        let starting = self.fragile() || self.executors.iter().any(|e| e.starting(ordinal));
         if starting || self.ground.slots[&ordinal].swapped.is_some() || !self.may_lose(ordinal) {
             return None;
         }

@@ -77,6 +77,7 @@ pub struct World {
     outage: Outage,
     values: u64,
     voters: usize,
+    alone_since: u64,
 }
 
 impl World {
@@ -128,6 +129,7 @@ impl World {
             outage: Outage::default(),
             values: 0,
             voters: 0,
+            alone_since: 0,
         }
     }
 
@@ -328,6 +330,18 @@ impl World {
         self.ended_without_data(ordinal, generation);
     }
 
+    /// Would killing a member now leave etcd itself no way back? etcd syncs how much is committed only along with
+    /// the next entry: the survivor of two, killed before that, waits for the removed one's vote for ever.
+    pub fn fragile(&self) -> bool {
+        self.voters <= 2
+            && (self.voters == 2 || self.ground.etcd.now - self.alone_since < 20)
+            && self.shrinking()
+    }
+
+    fn shrinking(&self) -> bool {
+        self.voters == 1 || self.executors.iter().any(|e| e.changing())
+    }
+
     /// Bad binaries end; who serves is noted.
     fn processes(&mut self) {
         let now = self.ground.etcd.now;
@@ -359,6 +373,9 @@ impl World {
             .map(|r| &r.conf);
         let all_well = conf.is_some_and(|c| c.voters().all(|(_, m)| self.ground.etcd.serves(m.place)));
         let voters = conf.map_or(self.voters, |c| c.voters().count());
+        if voters == 1 && self.voters != 1 {
+            self.alone_since = now;
+        }
         self.voters = voters;
         let calm = self.partition_until < now && now - self.disturbed_at > AFTERMATH_TICKS;
         let seen = crate::checkers::Seen {

@@ -7,5 +7,6 @@ mod harness;
 
 mod adoption;
 mod bring_up;
+mod launcher;
 mod refusals;
 mod trouble;

@@ -6,7 +6,9 @@
 
 use quorate_core::model::MemberId;
 
-use super::{BATCH, ConfMember, Entry, EtcdModel, Kind, Link, Note, Place, Role, SILENT_TICKS};
+use super::{
+    BATCH, ConfChange, ConfMember, Entry, EtcdModel, Kind, Link, Node, Note, Place, Role, SILENT_TICKS,
+};
 
 impl EtcdModel {
     /// Keeps, for each running member, since when it is connected to whom.
@@ -128,7 +130,42 @@ impl EtcdModel {
             }
         }
         self.commit(place);
+        self.tell_the_leaving(place);
         self.apply(place);
+    }
+
+    /// A leader sends word of a commit before it applies it, so also to a peer that the commit removes.
+    fn tell_the_leaving(&mut self, place: Place) {
+        let node = &self.nodes[&place];
+        let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
+            return;
+        };
+        let Role::Leader { matched, .. } = &running.role else {
+            return;
+        };
+        let (me, cluster, commit) = (wal.member, wal.cluster, wal.commit);
+        let leaving: Vec<(MemberId, Place, usize)> = wal.log[running.applied..commit]
+            .iter()
+            .filter_map(|entry| match entry.kind {
+                Kind::Conf {
+                    change: ConfChange::Remove(id),
+                    ..
+                } if id != me => Some(id),
+                _ => None,
+            })
+            .filter_map(|id| Some((id, running.conf.members.get(&id)?.place, *matched.get(&id)?)))
+            .collect();
+        for (id, at, has) in leaving {
+            let awake = |n: &Node| n.stalled_until <= self.now;
+            let hears = self.reach(place, cluster, id, at).is_some_and(awake);
+            if hears
+                && let Some((running, wal)) = self.node(at).parts()
+                && running.leader == Some(me)
+            {
+                wal.commit = wal.commit.max(commit.min(has));
+                self.apply(at);
+            }
+        }
     }
 
     /// Sends one peer what it lacks. False if the peer knows a newer term.

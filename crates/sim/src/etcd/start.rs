@@ -89,7 +89,6 @@ impl EtcdModel {
             quiet: 0,
             patience,
             ends_at: None,
-            publishes_at: now + 1,
             active: BTreeMap::new(),
             born,
             ready: false,
