@@ -59,7 +59,12 @@ fn the_model_answers_as_etcd_does() {
     let began = Instant::now();
     let cases = cases();
     let outcome = suite::run(&cases, number("QUORATE_CLUSTERS", 16) as usize);
-    println!("{}wall time {:.0?}", outcome.tally, began.elapsed());
+    println!(
+        "{}run again {}; wall time {:.0?}",
+        outcome.tally,
+        outcome.raced,
+        began.elapsed()
+    );
     assert!(
         outcome.wrong.is_empty(),
         "{} of {} scripts differ:\n{}",

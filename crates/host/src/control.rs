@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quorate_core::model::{MemberName, Ordinal};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -182,8 +183,15 @@ async fn stop_leftovers(root: &Root) -> Result<Down, Error> {
             source,
         })?;
         if lives && record.data_dir.starts_with(root.path()) {
+            let member = MemberName(
+                path.file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+            );
+            let evidence = root.first_start(&member, record.generation);
             // The place does not matter here, only that each has its own.
-            runner.adopt(quorate_core::model::Ordinal(number), record, PathBuf::new())?;
+            runner.adopt(Ordinal(number), record, PathBuf::new(), evidence)?;
         }
     }
     let members = runner.running();

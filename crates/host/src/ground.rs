@@ -109,7 +109,14 @@ impl Ground {
             })?;
             // A record of another root, copied here, is of a process that is none of ours.
             let ours = record.data_dir == self.root.volume(&name, record.generation);
-            if lives && ours && self.runner.adopt(ordinal, record, self.root.log(&name))? {
+            if !lives || !ours {
+                continue;
+            }
+            let evidence = self.root.first_start(&name, record.generation);
+            if self
+                .runner
+                .adopt(ordinal, record, self.root.log(&name), evidence)?
+            {
                 adopted.push(ordinal);
             }
         }

@@ -7,15 +7,16 @@
 use std::collections::VecDeque;
 
 use quorate_core::Memory;
-use quorate_core::model::{
-    Exit, Generation, MemberId, Observed, Ordinal, Outcome, Process, Refused, StepKind, StepResult, Version,
-};
-use quorate_core::plan::{Basis, Block, BlockReason, Plan, StartHow, Step, plan_with};
+use quorate_core::model::{Observed, Ordinal, Outcome, StepKind, StepResult};
+use quorate_core::plan::{Plan, StartHow, Step, plan_with};
 
 use crate::checkers::BreakKind;
-use crate::etcd::{As, Asked, Data, Operation, Place};
-use crate::ground::{Aside, FirstRecord, Proc, place};
+use crate::etcd::{Asked, Operation, Place};
+use crate::ground::FirstRecord;
 use crate::world::World;
+
+mod spoilt;
+mod steps;
 
 /// Where a quorate that dies does so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,9 @@ pub enum DiesAt {
     /// The record of a first start says "fired", and it was not.
     Fired,
 }
+
+/// A step not begun after so many ticks is not begun any more.
+const STEP_TICKS_MAX: u64 = 20;
 
 /// The memory as stored, with the number that makes a store conditional.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +78,8 @@ pub struct Queued {
     number: u64,
     /// The digest the plan was made with.
     config: String,
+    /// When it was planned.
+    planned: u64,
     /// Not before this tick.
     not_before: u64,
     /// A duplicate, or one delayed: what it disturbs is not held against the plan.
@@ -126,6 +132,14 @@ struct Asking {
 }
 
 impl Executor {
+    /// The next step whose time has come. One whose deadline has passed is dropped, as a ground does that must not
+    /// act on a lease it may have lost; a late duplicate is the exception that proves the steps.
+    fn take_due(&mut self, now: u64) -> Option<Queued> {
+        self.queue.retain(|q| q.late || now - q.planned <= STEP_TICKS_MAX);
+        let index = self.queue.iter().position(|q| q.not_before <= now)?;
+        self.queue.remove(index)
+    }
+
     /// Has it read the list, and not asked yet?
     pub fn about_to_ask(&self) -> bool {
         self.asking.is_some()
@@ -177,10 +191,7 @@ impl World {
             self.ask(&mut me, asking);
         }
         while me.waiting.is_none() && me.asking.is_none() && done < 8 {
-            let Some(queued) = me.queue.front().filter(|q| q.not_before <= now).cloned() else {
-                break;
-            };
-            me.queue.pop_front();
+            let Some(queued) = me.take_due(now) else { break };
             done += 1;
             if !self.step(&mut me, queued) {
                 break;
@@ -287,6 +298,7 @@ impl World {
             step: step.clone(),
             number: me.number,
             config: config.clone(),
+            planned: now,
             not_before: now,
             late: false,
         };
@@ -392,62 +404,6 @@ impl World {
         }
     }
 
-    /// A test double's bad idea: stop the two highest voters at once.
-    fn spoil(&mut self, plan: &mut Plan, observed: &Observed) -> bool {
-        let Some(quorum) = observed
-            .quorum
-            .as_ref()
-            .filter(|q| q.members.iter().filter(|m| !m.learner).count() >= 3)
-        else {
-            return false;
-        };
-        let places = quorum
-            .members
-            .iter()
-            .filter(|m| !m.learner)
-            .filter_map(|m| Place::of(m.peer_urls.first()?));
-        let well = |o: &Ordinal| {
-            let slot = observed.slots.get(o);
-            slot.is_some_and(|s| s.status.is_some() && matches!(s.process, Process::Running { .. }))
-        };
-        let ours: Vec<Ordinal> = places.map(|p| Ordinal(p.0)).filter(well).collect();
-        if ours.len() < 2 {
-            return false;
-        }
-        plan.steps = ours
-            .iter()
-            .rev()
-            .take(2)
-            .map(|o| Step::Stop { ordinal: *o })
-            .collect();
-        true
-    }
-
-    /// The second opinion must refuse it, and the refusal is shown as a block.
-    fn refuse_spoilt(&mut self, me: &mut Executor, plan: &Plan, observed: &Observed, memory: &Memory) {
-        let violations =
-            quorate_core::check(&self.spec, observed, &me.memory, memory, plan, self.ground.now());
-        if violations.is_empty() {
-            return self.broke(BreakKind::CheckBlind, format!("not refused: {:?}", plan.steps));
-        }
-        let detail = violations
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("; ");
-        let block = Block {
-            reason: BlockReason::CheckRefused,
-            member: None,
-            detail,
-        };
-        let refused = Plan {
-            blocks: vec![block],
-            ..Plan::default()
-        };
-        self.coverage.plan(&refused);
-        self.say(me, &refused);
-    }
-
     /// Does one step; false if quorate did not survive it.
     fn step(&mut self, me: &mut Executor, queued: Queued) -> bool {
         if me.dies == Some(DiesAt::BetweenSteps) {
@@ -479,262 +435,5 @@ impl World {
             return false;
         }
         true
-    }
-
-    fn effect(&mut self, me: &mut Executor, queued: &Queued) {
-        match &queued.step {
-            Step::Start {
-                ordinal,
-                generation,
-                how,
-                version,
-            } => {
-                let result = self.start(me, queued, (*ordinal, *generation), how, *version);
-                self.outcome(me, StepKind::Start, result);
-            }
-            Step::Stop { ordinal } => self.stop(*ordinal, queued.late || me.id != 1),
-            Step::AddLearner { peer_url, basis, .. } => {
-                let Some(at) = Place::of(peer_url) else { return };
-                self.change(me, StepKind::AddLearner, Operation::AddLearner(at), *basis);
-            }
-            Step::Promote { member, basis, .. } => {
-                self.change(me, StepKind::Promote, Operation::Promote(*member), *basis);
-            }
-            Step::Remove { member, basis } => {
-                self.change(me, StepKind::Remove, Operation::Remove(*member), *basis);
-            }
-            Step::MoveLeader { from, to } => self.hand_over(me, *from, *to),
-            Step::SetAside { ordinal, generation } => self.set_aside(*ordinal, *generation),
-            Step::DropAside { ordinal } => self.drop_aside(*ordinal, queued.late),
-        }
-    }
-
-    fn start(
-        &mut self,
-        me: &mut Executor,
-        queued: &Queued,
-        (ordinal, generation): (Ordinal, Generation),
-        how: &StartHow,
-        version: Version,
-    ) -> StepResult {
-        let now = self.ground.etcd.now;
-        let slot = self.ground.slot(ordinal);
-        if !matches!(slot.process, Proc::Stopped { .. }) {
-            return StepResult::Done;
-        }
-        if slot.taken_until > now {
-            return StepResult::Refused(Refused::Other("port 2380 is taken".into()));
-        }
-        let first = matches!(how, StartHow::New { .. } | StartHow::Join { .. });
-        if first
-            && self
-                .ground
-                .etcd
-                .nodes
-                .get(&place(ordinal))
-                .is_some_and(|n| holds_something(n, generation))
-        {
-            return StepResult::Refused(Refused::Other("the volume is not empty".into()));
-        }
-        let slot = self.ground.slot(ordinal);
-        if first {
-            match slot.first.get(&generation) {
-                Some(FirstRecord::Armed(number)) if *number == queued.number => {
-                    slot.first.insert(generation, FirstRecord::Fired(queued.number));
-                }
-                _ => return StepResult::Refused(Refused::Other("this first start is not armed".into())),
-            }
-            if me.dies == Some(DiesAt::Fired) && self.may_lose(ordinal) {
-                me.dies = Some(DiesAt::AfterEffect);
-                return StepResult::Unclear("died".into());
-            }
-        }
-        self.judge_start(ordinal, generation, how);
-        let (flags, at) = (flags(how), place(ordinal));
-        let crashes = self.ground.slot(ordinal).crashes_until > now;
-        let started = if crashes {
-            self.ground.etcd.node(at).volumes.entry(generation).or_default();
-            Ok(())
-        } else {
-            self.ground.etcd.start(at, generation, &flags, version)
-        };
-        let since = self.ground.now();
-        match started {
-            Ok(()) => {
-                let dies_at = crashes.then(|| now + self.rng.u64(1..4));
-                let config = queued.config.clone();
-                let slot = self.ground.slot(ordinal);
-                slot.process = Proc::Running {
-                    since,
-                    version,
-                    config,
-                    generation,
-                    dies_at,
-                };
-                if !crashes {
-                    slot.ever_ran.insert(generation);
-                }
-            }
-            Err(why) => {
-                let exit = Exit {
-                    at: since,
-                    asked: false,
-                    how: why.to_owned(),
-                };
-                self.ground.slot(ordinal).process = Proc::Stopped { last: Some(exit) };
-                self.log
-                    .event("etcd", format_args!("member {ordinal} ends at once: {why}"));
-                self.ended_without_data(ordinal, generation);
-            }
-        }
-        StepResult::Done
-    }
-
-    /// Records the end of a first start that made no log.
-    pub fn ended_without_data(&mut self, ordinal: Ordinal, generation: Generation) {
-        let empty = matches!(
-            self.ground
-                .etcd
-                .nodes
-                .get(&place(ordinal))
-                .and_then(|n| n.volumes.get(&generation)),
-            None | Some(Data::Empty)
-        );
-        let slot = self.ground.slot(ordinal);
-        if empty
-            && !slot.ever_ran.contains(&generation)
-            && let Some(FirstRecord::Fired(number)) = slot.first.get(&generation).copied()
-        {
-            slot.first
-                .insert(generation, FirstRecord::EndedWithoutData(number));
-        }
-    }
-
-    fn stop(&mut self, ordinal: Ordinal, excused: bool) {
-        let until = self.ground.etcd.now + self.rng.u64(1..4);
-        if let Proc::Running { generation, .. } = self.ground.slot(ordinal).process {
-            if !excused {
-                self.judge_stop(ordinal);
-            }
-            self.ground.slot(ordinal).process = Proc::Stopping { until, generation };
-        }
-    }
-
-    /// Reads the list again, refuses if it moved, then asks.
-    fn change(&mut self, me: &mut Executor, kind: StepKind, operation: Operation, basis: Basis) {
-        let view = self
-            .ground
-            .way_in()
-            .and_then(|via| Some((via, self.ground.quorum_view(&self.spec.name)?)));
-        let Some((via, view)) = view else {
-            return self.outcome(
-                me,
-                kind,
-                StepResult::Refused(Refused::Other("no member list".into())),
-            );
-        };
-        if Basis::of(&view.members) != basis {
-            return self.outcome(me, kind, StepResult::Refused(Refused::Moved));
-        }
-        let asking = Asking { via, kind, operation };
-        if self.rng.u8(..) < 50 {
-            me.asking = Some(asking);
-        } else {
-            self.ask(me, asking);
-        }
-    }
-
-    fn ask(&mut self, me: &mut Executor, Asking { via, kind, operation }: Asking) {
-        if !self.ground.etcd.linked(Place::SITE, via) {
-            return self.outcome(me, kind, StepResult::Unclear("no answer".into()));
-        }
-        match self.ground.etcd.ask(via, operation) {
-            Ok(asked) => {
-                if let (Operation::Remove(member), 1) = (operation, me.id) {
-                    self.judge_removal(member);
-                }
-                let until = self.ground.etcd.now + 14;
-                if me.loses_answers > 0 {
-                    me.loses_answers -= 1;
-                    self.outcome(me, kind, StepResult::Unclear("connection reset".into()));
-                } else {
-                    me.waiting = Some(Waiting { asked, kind, until });
-                }
-            }
-            Err(error) => {
-                let result = error
-                    .refused()
-                    .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused);
-                self.outcome(me, kind, result);
-            }
-        }
-    }
-
-    fn hand_over(&mut self, me: &mut Executor, from: MemberId, to: MemberId) {
-        let at = self
-            .ground
-            .etcd
-            .nodes
-            .iter()
-            .find(|(_, n)| n.member() == Some(from))
-            .map(|(p, _)| *p);
-        let reachable = at.filter(|p| self.ground.etcd.linked(Place::SITE, *p));
-        let result = match reachable.map(|via| self.ground.etcd.move_leader(via, to)) {
-            None => StepResult::Refused(Refused::Other("connection refused".into())),
-            Some(Ok(())) => StepResult::Done,
-            Some(Err(error)) => error
-                .refused()
-                .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused),
-        };
-        self.outcome(me, StepKind::MoveLeader, result);
-    }
-
-    fn set_aside(&mut self, ordinal: Ordinal, generation: Generation) {
-        if self.ground.slot(ordinal).in_use() == Some(generation) {
-            return self.log.event(
-                "ground",
-                format_args!("member {ordinal} ({generation}) is in use, left where it is"),
-            );
-        }
-        let Some(data) = self.ground.etcd.node(place(ordinal)).volumes.remove(&generation) else {
-            return;
-        };
-        let at = self.ground.etcd.now;
-        if !matches!(data, Data::Empty) {
-            let member = data.wal().map(|w| w.member);
-            self.ground.slot(ordinal).asides.push(Aside {
-                generation,
-                member,
-                at,
-            });
-        }
-    }
-
-    fn drop_aside(&mut self, ordinal: Ordinal, late: bool) {
-        self.judge_drop(ordinal, late);
-        let slot = self.ground.slot(ordinal);
-        if !slot.asides.is_empty() {
-            slot.asides.remove(0);
-        }
-    }
-}
-
-fn holds_something(node: &crate::etcd::Node, generation: Generation) -> bool {
-    !matches!(node.volumes.get(&generation), None | Some(Data::Empty))
-}
-
-fn flags(how: &StartHow) -> As {
-    let places = |initial: &[(quorate_core::model::MemberName, quorate_core::model::PeerUrl)]| {
-        initial.iter().filter_map(|(_, url)| Place::of(url)).collect()
-    };
-    match how {
-        StartHow::New { token, initial } => As::New {
-            token: token.0.clone(),
-            initial: places(initial),
-        },
-        StartHow::Join { initial } => As::Join {
-            initial: places(initial),
-        },
-        StartHow::Resume | StartHow::Settle => As::Resume,
     }
 }

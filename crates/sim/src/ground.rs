@@ -94,6 +94,10 @@ pub struct Slot {
     pub swapped: Option<(Generation, Data)>,
     /// When its member last served a linearizable read.
     pub served_at: Option<u64>,
+    /// It was stopped by a duplicate of a step, which no plan could know of.
+    pub stopped_by_mistake: bool,
+    /// When the user last did not want it.
+    pub unwanted_at: Option<u64>,
 }
 
 impl Default for Slot {
@@ -109,6 +113,8 @@ impl Default for Slot {
             mute_until: 0,
             swapped: None,
             served_at: None,
+            stopped_by_mistake: false,
+            unwanted_at: None,
         }
     }
 }
@@ -317,5 +323,26 @@ impl Ground {
                 self.etcd.serves(at)
             },
         })
+    }
+}
+
+impl Ground {
+    /// Ends what has had its time.
+    pub fn pass_time(&mut self) {
+        let now = self.etcd.now;
+        for (ordinal, slot) in &mut self.slots {
+            if let Proc::Stopping { until, .. } = slot.process
+                && until <= now
+            {
+                self.etcd.stop(place(*ordinal));
+                let at = Time(1_000_000 + now * crate::TICK_MS + self.clock_ahead_ms);
+                let exit = Exit {
+                    at,
+                    asked: true,
+                    how: "exit 0".into(),
+                };
+                slot.process = Proc::Stopped { last: Some(exit) };
+            }
+        }
     }
 }

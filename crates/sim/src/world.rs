@@ -353,6 +353,9 @@ impl World {
             {
                 self.exited(ordinal, "exit 1");
             }
+            if !self.spec.wants(ordinal) {
+                self.ground.slot(ordinal).unwanted_at = Some(now);
+            }
             let at = place(ordinal);
             if self.ground.etcd.nodes.contains_key(&at) && self.ground.etcd.serves(at) {
                 self.ground.slot(ordinal).served_at = Some(now);

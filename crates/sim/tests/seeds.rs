@@ -20,8 +20,12 @@ fn a_few_hundred_worlds_come_right() {
 
 #[test]
 fn every_step_wait_block_fault_and_refusal_is_reached() {
-    // The rarest need more worlds than a debug build has time for, so seeds known to reach them come first.
+    // The rarest need more worlds than a debug build has time for, so seeds that were seen to reach them come first.
+    // When the model or the planner changes they may not any more; then it only takes longer.
     let mut coverage = quorate_sim::coverage::Coverage::default();
+    for seed in [14, 25, 292, 325, 551, 662] {
+        coverage.add(&run::one(run::plain(seed)).coverage);
+    }
     let mut next = 1;
     while !coverage.never().is_empty() && next <= 3000 {
         coverage.add(&run::many(next, 50).coverage);

@@ -35,6 +35,36 @@ pub const NOBODY: u64 = 0xdead;
 /// So many writes come first, that a learner which was ever in sync stays above 90 % of the leader's log.
 pub const WRITES: u64 = 200;
 
+/// How long a peer that is in reach may count as lost.
+const STUCK: Duration = Duration::from_secs(40);
+
+/// Why a cluster is not yet where it must end up.
+struct Unsettled {
+    why: String,
+    /// And never will be.
+    stuck: bool,
+}
+
+impl From<String> for Unsettled {
+    fn from(why: String) -> Unsettled {
+        Unsettled { why, stuck: false }
+    }
+}
+
+/// etcd lost a race with itself: a message that it tried to send before a cut was healed failed after the streams to
+/// that peer were made anew, and marked the peer inactive; nothing marks it active again while the streams last. What
+/// such a cluster answers depends on which message that was, so that the script is run again.
+#[derive(Debug)]
+pub struct Raced(String);
+
+impl std::fmt::Display for Raced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "etcd took a peer in reach for lost: {}", self.0)
+    }
+}
+
+impl std::error::Error for Raced {}
+
 /// A member of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listed {
@@ -62,6 +92,8 @@ pub struct Real {
     half_open_until: Option<Instant>,
     /// No leader came although enough voters run.
     leaderless: bool,
+    /// Whether this etcd gives up a silent connection after 5 s, and not only when TCP does.
+    notices_silence: bool,
     ages: Ages,
     last_add: Option<Instant>,
     trace: Trace,
@@ -85,6 +117,7 @@ impl Real {
             half_open: false,
             half_open_until: None,
             leaderless: false,
+            notices_silence: version.starts_with("3.4."),
             ages: Ages::default(),
             last_add: None,
             trace: Trace::default(),
@@ -284,14 +317,14 @@ impl Real {
     }
 
     /// Why the cluster is not yet where it must end up; and its leader if it is.
-    fn unsettled(&self, looks: &BTreeMap<Place, Looks>) -> Result<Option<Place>, String> {
+    fn unsettled(&self, looks: &BTreeMap<Place, Looks>) -> Result<Option<Place>, Unsettled> {
         let running: Vec<Place> = looks.keys().copied().collect();
         let quorum = self.quorum(&running);
         let majority: Vec<Place> = quorum.iter().flatten().map(|m| m.place).collect();
         let mut leaders = BTreeSet::new();
         for (place, looks) in looks {
             let Some(connections) = &looks.connections else {
-                return Err(format!("{place} does not answer"));
+                return Err(format!("{place} does not answer").into());
             };
             let leader = looks.status.as_ref().and_then(|s| s.leader);
             if !majority.contains(place) {
@@ -300,19 +333,19 @@ impl Real {
                     .get(place)
                     .is_some_and(|id| self.list.iter().all(|m| m.id != *id));
                 if removed && !majority.is_empty() && !self.cut.contains(place) {
-                    return Err(format!("{place} has not noticed its removal"));
+                    return Err(format!("{place} has not noticed its removal").into());
                 }
                 // A learner never campaigns, and so never gives up a leader it no longer hears.
                 let learner = looks.status.as_ref().is_some_and(|s| s.is_learner);
                 if let Some(leader) = leader.filter(|_| !learner) {
-                    return Err(format!("{place} still follows {leader:x}"));
+                    return Err(format!("{place} still follows {leader:x}").into());
                 }
             } else if looks.status.is_none() {
-                return Err(format!("{place} does not serve"));
+                return Err(format!("{place} does not serve").into());
             } else if let Some(id) = leader {
                 leaders.insert(id);
             } else {
-                return Err(format!("{place} knows no leader"));
+                return Err(format!("{place} knows no leader").into());
             }
             let Some(me) = self
                 .list
@@ -322,11 +355,13 @@ impl Real {
                 continue;
             };
             for peer in self.list.iter().filter(|m| m.place != *place) {
-                if !self.cut.is_disjoint(&BTreeSet::from([*place, peer.place])) {
+                let linked = self.cut.is_disjoint(&BTreeSet::from([*place, peer.place]));
+                if !linked && !self.notices_silence {
                     // What lies behind a cut counts as it did before, for minutes.
                     continue;
                 }
-                let expected = running.contains(&peer.place) && self.owner.get(&peer.place) == Some(&peer.id);
+                let there = running.contains(&peer.place) && self.owner.get(&peer.place) == Some(&peer.id);
+                let expected = linked && there;
                 // A learner is connected when a leader has told it of the others; without one it may not be, and
                 // nobody asks: only voters count.
                 if expected && majority.is_empty() && (me.learner || peer.learner) {
@@ -337,18 +372,17 @@ impl Real {
                 // keeps counting it when they are gone; that it lost a peer shows all the same.
                 let lost = !expected && connected.lost > 0 && self.joined.contains(place);
                 if connected.active != expected && !lost {
-                    return Err(format!(
-                        "{place} to {}: connected {}",
-                        peer.place, connected.active
-                    ));
+                    let stuck = expected && connected.lost > 0 && self.ages.age(*place, peer.id) > STUCK;
+                    let why = format!("{place} to {}: connected {}", peer.place, connected.active);
+                    return Err(Unsettled { why, stuck });
                 }
                 if expected && self.ages.age(*place, peer.id) < HEALTHY_AFTER {
-                    return Err(format!("{place} to {}: connected just now", peer.place));
+                    return Err(format!("{place} to {}: connected just now", peer.place).into());
                 }
             }
         }
         if leaders.len() > 1 {
-            return Err(format!("several leaders: {leaders:x?}"));
+            return Err(format!("several leaders: {leaders:x?}").into());
         }
         match leaders.first() {
             None => Ok(None),
@@ -357,11 +391,11 @@ impl Real {
                     .list
                     .iter()
                     .find(|m| m.id == *id)
-                    .ok_or("the leader is not in the list")?;
+                    .ok_or_else(|| "the leader is not in the list".to_owned())?;
                 if majority.contains(&leader.place) {
                     Ok(Some(leader.place))
                 } else {
-                    Err(format!("{} leads although it cannot", leader.place))
+                    Err(format!("{} leads although it cannot", leader.place).into())
                 }
             }
         }
@@ -413,7 +447,8 @@ impl Real {
                     self.leaderless = true;
                     break None;
                 }
-                Err(why) if began.elapsed() > SETTLE => bail!("not settled: {why}"),
+                Err(Unsettled { why, stuck: true }) => return Err(Raced(why).into()),
+                Err(Unsettled { why, .. }) if began.elapsed() > SETTLE => bail!("not settled: {why}"),
                 Err(_) => tokio::time::sleep(LOOK_EVERY).await,
             }
         };

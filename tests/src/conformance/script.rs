@@ -132,7 +132,7 @@ impl Guess {
             self.rng.u8(..10)
         };
         match pick {
-            0..3 | 3..5 => {
+            0..5 => {
                 let place = if self.rng.u8(..6) == 0 {
                     None
                 } else {

@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::model;
-use super::real::Real;
+use super::real::{Raced, Real};
 use super::script::Script;
 use super::trace::{Tally, differences, report};
+
+/// How often a script is run whose cluster lost a race that is etcd's own.
+const ATTEMPTS: usize = 3;
 
 /// One script to run.
 #[derive(Clone, Debug)]
@@ -31,6 +34,8 @@ pub struct Outcome {
     pub tally: Tally,
     /// Where model and etcd differ, or where etcd did not settle.
     pub wrong: Vec<String>,
+    /// How often a script was run again, see [`Raced`].
+    pub raced: usize,
 }
 
 /// Runs all cases, `at_once` at a time.
@@ -74,7 +79,15 @@ fn one(case: &Case, outcome: &Mutex<Outcome>) -> Option<String> {
         Ok(runtime) => runtime,
         Err(error) => return Some(format!("no runtime: {error}")),
     };
-    let (real, settled, members) = runtime.block_on(Real::run(&case.script, &case.version));
+    let mut ran = runtime.block_on(Real::run(&case.script, &case.version));
+    for _ in 1..ATTEMPTS {
+        if ran.1.as_ref().err().is_none_or(|error| !error.is::<Raced>()) {
+            break;
+        }
+        lock(outcome).raced += 1;
+        ran = runtime.block_on(Real::run(&case.script, &case.version));
+    }
+    let (real, settled, members) = ran;
     let model = match model::run(&case.script, &case.version, case.seed, &real) {
         Ok(model) => model,
         Err(error) => return Some(format!("{error:#}")),

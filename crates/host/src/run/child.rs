@@ -128,8 +128,15 @@ impl Runner {
         Ok(pid)
     }
 
-    /// Takes over a process that another supervisor launched; `false` if it no longer lives.
-    pub(crate) fn adopt(&mut self, ordinal: Ordinal, record: Record, log: PathBuf) -> Result<bool, Error> {
+    /// Takes over a process that another supervisor launched; `false` if it no longer lives. `first_start` is the
+    /// evidence of its volume: the watch over a first start goes on where it provably has no log yet.
+    pub(crate) fn adopt(
+        &mut self,
+        ordinal: Ordinal,
+        record: Record,
+        log: PathBuf,
+        first_start: PathBuf,
+    ) -> Result<bool, Error> {
         let pid = record.identity.pid;
         let unknown = |source| Error::Process {
             doing: "watch",
@@ -139,12 +146,13 @@ impl Runner {
         let Some(handle) = Handle::open(&record.identity).map_err(unknown)? else {
             return Ok(false);
         };
+        let has_begun = evidence::has_wal(&record.data_dir) || evidence::had_wal(pid, &record.data_dir);
         let watch = Watch {
             ordinal,
             child: None,
             handle: Some(handle),
             log,
-            first_start: None,
+            first_start: (!has_begun).then(|| (first_start, record.data_dir.clone())),
         };
         self.enter(ordinal, record, watch);
         Ok(true)

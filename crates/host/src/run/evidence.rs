@@ -106,6 +106,22 @@ pub fn has_wal(data_dir: &Path) -> bool {
     })
 }
 
+/// Has this living process ever had a write-ahead log in `data_dir`? etcd keeps its log open for life, so a log that was
+/// deleted under it still shows among its open files. What cannot be seen counts as a log.
+pub fn had_wal(pid: u32, data_dir: &Path) -> bool {
+    let wal = data_dir.join("member/wal");
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return true;
+    };
+    open.into_iter().any(
+        |entry| match entry.and_then(|entry| std::fs::read_link(entry.path())) {
+            Ok(target) => target.starts_with(&wal),
+            // It was closed between the listing and the look.
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,5 +181,25 @@ mod tests {
         assert!(!has_wal(dir.path()));
         std::fs::write(dir.path().join("member/wal/0-0.wal"), "").unwrap();
         assert!(has_wal(dir.path()));
+    }
+
+    #[test]
+    fn a_log_that_was_deleted_under_a_process_still_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = std::process::id();
+        let wal = dir.path().join("member/wal");
+        std::fs::create_dir_all(&wal).unwrap();
+        assert!(!had_wal(own, dir.path()));
+        let held = std::fs::File::create(wal.join("0.wal")).unwrap();
+        assert!(had_wal(own, dir.path()));
+        std::fs::remove_dir_all(dir.path().join("member")).unwrap();
+        assert!(!has_wal(dir.path()));
+        assert!(had_wal(own, dir.path()), "the wipe is seen through");
+        drop(held);
+        assert!(!had_wal(own, dir.path()));
+        assert!(
+            had_wal(u32::MAX, dir.path()),
+            "what cannot be seen proves nothing"
+        );
     }
 }

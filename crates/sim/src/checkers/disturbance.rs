@@ -25,9 +25,11 @@ impl World {
         let now = self.ground.etcd.now;
         let well = others.iter().filter(|(id, m)| {
             let ordinal = Ordinal(m.place.0);
-            let deliberate = self.ground.slots.get(&ordinal).is_some_and(|s| {
-                matches!(&s.process, Proc::Stopping { .. })
-                    || matches!(&s.process, Proc::Stopped { last: Some(exit) } if exit.asked)
+            let slot = self.ground.slots.get(&ordinal);
+            let deliberate = slot.is_some_and(|s| {
+                let stopping = matches!(&s.process, Proc::Stopping { .. });
+                let stopped = matches!(&s.process, Proc::Stopped { last: Some(exit) } if exit.asked);
+                !s.stopped_by_mistake && (stopping || stopped)
             });
             let member = self.ground.etcd.nodes.get(&m.place).and_then(|n| n.member());
             let serves = member == Some(*id) && self.ground.etcd.serves(m.place);

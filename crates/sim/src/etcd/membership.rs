@@ -146,8 +146,16 @@ impl EtcdModel {
         let Role::Leader { matched, .. } = &running.role else {
             return Err(EtcdError::Timeout);
         };
+        // The leader tells a follower only some refusals apart; for others it asks again until its time is up.
+        let forwarded = |error| if via == leader { error } else { EtcdError::Timeout };
         if !running.conf.members.contains_key(&id) {
-            return Err(EtcdError::MemberNotFound);
+            // 3.4 proposes it all the same, and finds the id removed.
+            let old = running.version.minor <= 4 && running.conf.removed.contains(&id);
+            return Err(if old {
+                forwarded(EtcdError::MemberNotFound)
+            } else {
+                EtcdError::MemberNotFound
+            });
         }
         let has = if id == wal.member {
             wal.log.len()
@@ -160,7 +168,7 @@ impl EtcdModel {
         let voters = running.conf.voters().count() + 1;
         let started = running.conf.voters().filter(|(_, m)| m.named).count() + 1;
         if started < quorum(voters) {
-            Err(EtcdError::NotEnoughStarted)
+            Err(forwarded(EtcdError::NotEnoughStarted))
         } else {
             Ok(())
         }

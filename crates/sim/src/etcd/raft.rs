@@ -7,7 +7,8 @@
 use quorate_core::model::MemberId;
 
 use super::{
-    BATCH, ConfChange, ConfMember, Entry, EtcdModel, Kind, Link, Node, Note, Place, Role, SILENT_TICKS,
+    BATCH, ConfChange, ConfMember, Entry, EtcdModel, HEALTH_TICKS, Kind, Link, Node, Note, Place, Role,
+    SILENT_TICKS,
 };
 
 impl EtcdModel {
@@ -29,7 +30,12 @@ impl EtcdModel {
                 }
                 if !self.linked(place, member.place) {
                     // Nothing is heard, and nothing says why.
-                    if active.get(id).is_some_and(|link| now - link.heard > SILENT_TICKS) {
+                    let silent = if running.version.minor <= 4 {
+                        HEALTH_TICKS
+                    } else {
+                        SILENT_TICKS
+                    };
+                    if active.get(id).is_some_and(|link| now - link.heard > silent) {
                         active.remove(id);
                     }
                     continue;

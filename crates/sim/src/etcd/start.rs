@@ -93,6 +93,7 @@ impl EtcdModel {
             born,
             ready: false,
             durable: wal.commit,
+            stored: node.stored.get(&volume).copied().unwrap_or(0).min(wal.log.len()),
         });
         Ok(())
     }
@@ -159,7 +160,12 @@ impl EtcdModel {
         let known = peers.filter_map(|p| {
             let node = self.nodes.get(p)?;
             let running = node.running.as_ref()?;
-            (!running.conf.members.is_empty()).then_some((node.wal()?.cluster, &running.conf))
+            let wal = node.wal()?;
+            let mut conf = running.conf.clone();
+            for entry in wal.log.get(running.applied..running.stored).unwrap_or_default() {
+                let _ = conf.apply(entry.kind);
+            }
+            (!conf.members.is_empty()).then_some((wal.cluster, conf))
         });
         let Some((cluster, conf)) = known.max_by_key(|(_, conf)| conf.removed.len() + conf.members.len())
         else {
@@ -179,6 +185,18 @@ impl EtcdModel {
         else {
             return Err("not in the member list");
         };
+        // isCompatibleWithCluster: the cluster's version is that of its oldest member, and this one must know it.
+        let minors = conf
+            .members
+            .values()
+            .filter_map(|m| self.nodes.get(&m.place)?.running.as_ref());
+        if minors
+            .map(|r| r.version.minor)
+            .min()
+            .is_some_and(|oldest| version.minor < oldest)
+        {
+            return Err("incompatible with current running cluster");
+        }
         Ok(Wal {
             member,
             cluster,

@@ -1,0 +1,76 @@
+//! A plan spoilt on purpose: the path of a refusal by the second opinion, which no plan of the real planner takes.
+//!
+//! In: a plan about to be checked. Out: the block a user would see. Never: a spoilt plan that is carried out.
+
+use quorate_core::Memory;
+use quorate_core::model::{Observed, Ordinal, Process};
+use quorate_core::plan::{Block, BlockReason, Plan, Step};
+
+use super::Executor;
+use crate::checkers::BreakKind;
+use crate::etcd::Place;
+use crate::world::World;
+
+impl World {
+    /// A test double's bad idea: stop the two highest voters at once.
+    pub(super) fn spoil(&mut self, plan: &mut Plan, observed: &Observed) -> bool {
+        let Some(quorum) = observed
+            .quorum
+            .as_ref()
+            .filter(|q| q.members.iter().filter(|m| !m.learner).count() >= 3)
+        else {
+            return false;
+        };
+        let places = quorum
+            .members
+            .iter()
+            .filter(|m| !m.learner)
+            .filter_map(|m| Place::of(m.peer_urls.first()?));
+        let well = |o: &Ordinal| {
+            let slot = observed.slots.get(o);
+            slot.is_some_and(|s| s.status.is_some() && matches!(s.process, Process::Running { .. }))
+        };
+        let ours: Vec<Ordinal> = places.map(|p| Ordinal(p.0)).filter(well).collect();
+        if ours.len() < 2 {
+            return false;
+        }
+        plan.steps = ours
+            .iter()
+            .rev()
+            .take(2)
+            .map(|o| Step::Stop { ordinal: *o })
+            .collect();
+        true
+    }
+
+    /// The second opinion must refuse it, and the refusal is shown as a block.
+    pub(super) fn refuse_spoilt(
+        &mut self,
+        me: &mut Executor,
+        plan: &Plan,
+        observed: &Observed,
+        memory: &Memory,
+    ) {
+        let violations =
+            quorate_core::check(&self.spec, observed, &me.memory, memory, plan, self.ground.now());
+        if violations.is_empty() {
+            return self.broke(BreakKind::CheckBlind, format!("not refused: {:?}", plan.steps));
+        }
+        let detail = violations
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
+        let block = Block {
+            reason: BlockReason::CheckRefused,
+            member: None,
+            detail,
+        };
+        let refused = Plan {
+            blocks: vec![block],
+            ..Plan::default()
+        };
+        self.coverage.plan(&refused);
+        self.say(me, &refused);
+    }
+}

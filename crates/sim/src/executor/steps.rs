@@ -1,0 +1,274 @@
+//! What each step does to the ground, as a real ground would do it.
+//!
+//! In: one step of a stored plan. Out: its effect, and what it came to. Never: a first start that is not armed by this
+//! very plan or that finds something in its volume; a membership change on a list that has moved; a volume taken away
+//! from under a process.
+
+use quorate_core::model::{Exit, Generation, MemberId, Ordinal, Refused, StepKind, StepResult, Version};
+use quorate_core::plan::{Basis, StartHow, Step};
+
+use super::{Asking, DiesAt, Executor, Queued, Waiting};
+use crate::etcd::{As, Data, Operation, Place};
+use crate::ground::{Aside, FirstRecord, Proc, place};
+use crate::world::World;
+
+impl World {
+    pub(super) fn effect(&mut self, me: &mut Executor, queued: &Queued) {
+        match &queued.step {
+            Step::Start {
+                ordinal,
+                generation,
+                how,
+                version,
+            } => {
+                let result = self.start(me, queued, (*ordinal, *generation), how, *version);
+                self.outcome(me, StepKind::Start, result);
+            }
+            Step::Stop { ordinal } => self.stop(*ordinal, queued.late || me.id != 1),
+            Step::AddLearner { peer_url, basis, .. } => {
+                let Some(at) = Place::of(peer_url) else { return };
+                self.change(me, StepKind::AddLearner, Operation::AddLearner(at), *basis);
+            }
+            Step::Promote { member, basis, .. } => {
+                self.change(me, StepKind::Promote, Operation::Promote(*member), *basis);
+            }
+            Step::Remove { member, basis } => {
+                self.change(me, StepKind::Remove, Operation::Remove(*member), *basis);
+            }
+            Step::MoveLeader { from, to } => self.hand_over(me, *from, *to),
+            Step::SetAside { ordinal, generation } => self.set_aside(*ordinal, *generation),
+            Step::DropAside { ordinal } => self.drop_aside(*ordinal, queued.late),
+        }
+    }
+
+    fn start(
+        &mut self,
+        me: &mut Executor,
+        queued: &Queued,
+        (ordinal, generation): (Ordinal, Generation),
+        how: &StartHow,
+        version: Version,
+    ) -> StepResult {
+        let now = self.ground.etcd.now;
+        let slot = self.ground.slot(ordinal);
+        if !matches!(slot.process, Proc::Stopped { .. }) {
+            return StepResult::Done;
+        }
+        if slot.taken_until > now {
+            return StepResult::Refused(Refused::Other("port 2380 is taken".into()));
+        }
+        let first = matches!(how, StartHow::New { .. } | StartHow::Join { .. });
+        if first
+            && self
+                .ground
+                .etcd
+                .nodes
+                .get(&place(ordinal))
+                .is_some_and(|n| holds_something(n, generation))
+        {
+            return StepResult::Refused(Refused::Other("the volume is not empty".into()));
+        }
+        let slot = self.ground.slot(ordinal);
+        if first {
+            match slot.first.get(&generation) {
+                Some(FirstRecord::Armed(number)) if *number == queued.number => {
+                    slot.first.insert(generation, FirstRecord::Fired(queued.number));
+                }
+                _ => return StepResult::Refused(Refused::Other("this first start is not armed".into())),
+            }
+            if me.dies == Some(DiesAt::Fired) && self.may_lose(ordinal) {
+                me.dies = Some(DiesAt::AfterEffect);
+                return StepResult::Unclear("died".into());
+            }
+        }
+        self.judge_start(ordinal, generation, how);
+        let (flags, at) = (flags(how), place(ordinal));
+        let crashes = self.ground.slot(ordinal).crashes_until > now;
+        let started = if crashes {
+            self.ground.etcd.node(at).volumes.entry(generation).or_default();
+            Ok(())
+        } else {
+            self.ground.etcd.start(at, generation, &flags, version)
+        };
+        let since = self.ground.now();
+        match started {
+            Ok(()) => {
+                let dies_at = crashes.then(|| now + self.rng.u64(1..4));
+                let config = queued.config.clone();
+                let slot = self.ground.slot(ordinal);
+                slot.process = Proc::Running {
+                    since,
+                    version,
+                    config,
+                    generation,
+                    dies_at,
+                };
+                if !crashes {
+                    slot.ever_ran.insert(generation);
+                }
+            }
+            Err(why) => {
+                let exit = Exit {
+                    at: since,
+                    asked: false,
+                    how: why.to_owned(),
+                };
+                self.ground.slot(ordinal).process = Proc::Stopped { last: Some(exit) };
+                self.log
+                    .event("etcd", format_args!("member {ordinal} ends at once: {why}"));
+                self.ended_without_data(ordinal, generation);
+            }
+        }
+        StepResult::Done
+    }
+
+    /// Records the end of a first start that made no log.
+    pub fn ended_without_data(&mut self, ordinal: Ordinal, generation: Generation) {
+        let empty = matches!(
+            self.ground
+                .etcd
+                .nodes
+                .get(&place(ordinal))
+                .and_then(|n| n.volumes.get(&generation)),
+            None | Some(Data::Empty)
+        );
+        let slot = self.ground.slot(ordinal);
+        if empty
+            && !slot.ever_ran.contains(&generation)
+            && let Some(FirstRecord::Fired(number)) = slot.first.get(&generation).copied()
+        {
+            slot.first
+                .insert(generation, FirstRecord::EndedWithoutData(number));
+        }
+    }
+
+    fn stop(&mut self, ordinal: Ordinal, excused: bool) {
+        let until = self.ground.etcd.now + self.rng.u64(1..4);
+        if let Proc::Running { generation, .. } = self.ground.slot(ordinal).process {
+            if !excused {
+                self.judge_stop(ordinal);
+            }
+            let slot = self.ground.slot(ordinal);
+            slot.process = Proc::Stopping { until, generation };
+            slot.stopped_by_mistake = excused;
+        }
+    }
+
+    /// Reads the list again, refuses if it moved, then asks.
+    fn change(&mut self, me: &mut Executor, kind: StepKind, operation: Operation, basis: Basis) {
+        let view = self
+            .ground
+            .way_in()
+            .and_then(|via| Some((via, self.ground.quorum_view(&self.spec.name)?)));
+        let Some((via, view)) = view else {
+            return self.outcome(
+                me,
+                kind,
+                StepResult::Refused(Refused::Other("no member list".into())),
+            );
+        };
+        if Basis::of(&view.members) != basis {
+            return self.outcome(me, kind, StepResult::Refused(Refused::Moved));
+        }
+        let asking = Asking { via, kind, operation };
+        if self.rng.u8(..) < 50 {
+            me.asking = Some(asking);
+        } else {
+            self.ask(me, asking);
+        }
+    }
+
+    pub(super) fn ask(&mut self, me: &mut Executor, Asking { via, kind, operation }: Asking) {
+        if !self.ground.etcd.linked(Place::SITE, via) {
+            return self.outcome(me, kind, StepResult::Unclear("no answer".into()));
+        }
+        match self.ground.etcd.ask(via, operation) {
+            Ok(asked) => {
+                if let (Operation::Remove(member), 1) = (operation, me.id) {
+                    self.judge_removal(member);
+                }
+                let until = self.ground.etcd.now + 14;
+                if me.loses_answers > 0 {
+                    me.loses_answers -= 1;
+                    self.outcome(me, kind, StepResult::Unclear("connection reset".into()));
+                } else {
+                    me.waiting = Some(Waiting { asked, kind, until });
+                }
+            }
+            Err(error) => {
+                let result = error
+                    .refused()
+                    .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused);
+                self.outcome(me, kind, result);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, me: &mut Executor, from: MemberId, to: MemberId) {
+        let at = self
+            .ground
+            .etcd
+            .nodes
+            .iter()
+            .find(|(_, n)| n.member() == Some(from))
+            .map(|(p, _)| *p);
+        let reachable = at.filter(|p| self.ground.etcd.linked(Place::SITE, *p));
+        let result = match reachable.map(|via| self.ground.etcd.move_leader(via, to)) {
+            None => StepResult::Refused(Refused::Other("connection refused".into())),
+            Some(Ok(())) => StepResult::Done,
+            Some(Err(error)) => error
+                .refused()
+                .map_or(StepResult::Unclear("timeout".into()), StepResult::Refused),
+        };
+        self.outcome(me, StepKind::MoveLeader, result);
+    }
+
+    fn set_aside(&mut self, ordinal: Ordinal, generation: Generation) {
+        if self.ground.slot(ordinal).in_use() == Some(generation) {
+            return self.log.event(
+                "ground",
+                format_args!("member {ordinal} ({generation}) is in use, left where it is"),
+            );
+        }
+        let Some(data) = self.ground.etcd.node(place(ordinal)).volumes.remove(&generation) else {
+            return;
+        };
+        let at = self.ground.etcd.now;
+        if !matches!(data, Data::Empty) {
+            let member = data.wal().map(|w| w.member);
+            self.ground.slot(ordinal).asides.push(Aside {
+                generation,
+                member,
+                at,
+            });
+        }
+    }
+
+    fn drop_aside(&mut self, ordinal: Ordinal, late: bool) {
+        self.judge_drop(ordinal, late);
+        let slot = self.ground.slot(ordinal);
+        if !slot.asides.is_empty() {
+            slot.asides.remove(0);
+        }
+    }
+}
+
+fn holds_something(node: &crate::etcd::Node, generation: Generation) -> bool {
+    !matches!(node.volumes.get(&generation), None | Some(Data::Empty))
+}
+
+fn flags(how: &StartHow) -> As {
+    let places = |initial: &[(quorate_core::model::MemberName, quorate_core::model::PeerUrl)]| {
+        initial.iter().filter_map(|(_, url)| Place::of(url)).collect()
+    };
+    match how {
+        StartHow::New { token, initial } => As::New {
+            token: token.0.clone(),
+            initial: places(initial),
+        },
+        StartHow::Join { initial } => As::Join {
+            initial: places(initial),
+        },
+        StartHow::Resume | StartHow::Settle => As::Resume,
+    }
+}

@@ -1,0 +1,203 @@
+//! Disks that are lost, damaged or swapped, within a budget: what is left must be able to win.
+//!
+//! In: a fault that takes a volume. Out: whether it may, and what is left. Never: a quorum's disks at once, unless
+//! the seed is one that breaks the budget on purpose.
+
+use quorate_core::model::{Generation, MemberId, Ordinal, Version, quorum};
+
+use super::{FaultKind, Theme};
+use crate::etcd::{Conf, Data, EtcdModel, Kind, Place};
+use crate::ground::{FOREIGN, FirstRecord, foreign_data, place};
+use crate::world::World;
+
+impl World {
+    /// A disk is lost, if the budget allows it, or if this seed breaks it.
+    pub(super) fn lose_disk(&mut self, kind: FaultKind) -> Option<()> {
+        let ordinal = self
+            .swarm
+            .cursed
+            .filter(|_| kind == FaultKind::DamageVolume)
+            .or(self.any_slot())?;
+        let generation = self.store.memory.slot(ordinal).generation;
+        let at = place(ordinal);
+        let had = self
+            .ground
+            .etcd
+            .nodes
+            .get(&at)?
+            .volumes
+            .get(&generation)?
+            .wal()
+            .is_some();
+        if !had || self.ground.slots[&ordinal].swapped.is_some() {
+            return None;
+        }
+        if !self.may_lose(ordinal) {
+            if self.swarm.theme != Theme::Hopeless {
+                return None;
+            }
+            self.budget_broken = true;
+        }
+        if kind == FaultKind::WipeVolume {
+            self.ground.etcd.wipe(at, generation);
+        } else {
+            self.ground.etcd.damage(at, generation);
+        }
+        self.exited(ordinal, "its disk is gone");
+        let broken = if self.budget_broken {
+            " (budget broken)"
+        } else {
+            ""
+        };
+        self.log.event(
+            "fault",
+            format_args!("{kind:?} member {ordinal} ({generation}){broken}"),
+        );
+        Some(())
+    }
+
+    /// Would the others' disks still be a quorum, with no change under way that could make them fewer?
+    pub fn may_lose(&self, ordinal: Ordinal) -> bool {
+        let in_flight = self.executors.iter().any(|e| e.changing()) || change_pending(&self.ground.etcd);
+        if in_flight {
+            return false;
+        }
+        let Some(conf) = newest_conf(&self.ground.etcd) else {
+            return self.may_lose_while_forming(ordinal);
+        };
+        let forming = self.store.memory.cluster.is_none();
+        let others = conf.voters().filter(|(_, m)| m.place != place(ordinal));
+        let sound =
+            others.filter(|(id, m)| self.sound(*id, m.place) || (forming && self.will_begin(m.place)));
+        sound.count() >= quorum(conf.voters().count())
+    }
+
+    /// Does the member with this id have its data?
+    pub(super) fn sound(&self, id: MemberId, at: Place) -> bool {
+        self.data_of(at)
+            .is_some_and(|data| data.wal().is_some_and(|w| w.member == id))
+    }
+
+    fn may_lose_while_forming(&self, ordinal: Ordinal) -> bool {
+        let Some(first) = &self.store.memory.bootstrap else {
+            return true;
+        };
+        let others = first.members.keys().filter(|o| **o != ordinal);
+        let sound = others.filter(|o| {
+            let at = place(**o);
+            self.data_of(at)
+                .is_some_and(|d| d.wal().is_some_and(|w| w.cluster != FOREIGN))
+                || self.will_begin(at)
+        });
+        sound.count() >= quorum(first.members.len())
+    }
+
+    /// The volume the memory names for the slot at `at`.
+    pub fn data_of(&self, at: Place) -> Option<&Data> {
+        let generation = self.store.memory.slot(Ordinal(at.0)).generation;
+        self.ground.etcd.nodes.get(&at)?.volumes.get(&generation)
+    }
+
+    fn will_begin(&self, at: Place) -> bool {
+        let ordinal = Ordinal(at.0);
+        let first = self
+            .store
+            .memory
+            .bootstrap
+            .as_ref()
+            .is_some_and(|b| b.members.contains_key(&ordinal));
+        let generation = self.store.memory.slot(ordinal).generation;
+        let record = self
+            .ground
+            .slots
+            .get(&ordinal)
+            .and_then(|s| s.first.get(&generation));
+        first && generation == Generation(0) && !matches!(record, Some(FirstRecord::Fired(_)))
+    }
+
+    pub(super) fn swap_in_foreign(&mut self) -> Option<()> {
+        let ordinal = self.any_slot()?;
+        let generation = self.store.memory.slot(ordinal).generation;
+        // While it forms, and only one volume has data, nobody could tell whose that is.
+        let forming = self.store.memory.bootstrap.is_some() && self.store.memory.cluster.is_none();
+        let starting = forming || self.fragile() || self.executors.iter().any(|e| e.starting(ordinal));
+        if starting || self.ground.slots[&ordinal].swapped.is_some() || !self.may_lose(ordinal) {
+            return None;
+        }
+        let at = place(ordinal);
+        self.ground.etcd.kill(at);
+        self.exited(ordinal, "killed");
+        let version = Version::new(3, 5, 30);
+        let own = self
+            .ground
+            .etcd
+            .node(at)
+            .volumes
+            .insert(generation, foreign_data(at, version))
+            .unwrap_or_default();
+        self.ground.slot(ordinal).swapped = Some((generation, own));
+        self.log.event(
+            "fault",
+            format_args!("somebody puts other data at member {ordinal} ({generation})"),
+        );
+        Some(())
+    }
+
+    /// Whoever swapped the data puts the own data back.
+    pub fn swap_back(&mut self) {
+        for ordinal in self.ground.slots.keys().copied().collect::<Vec<_>>() {
+            let Some((generation, own)) = self.ground.slot(ordinal).swapped.take() else {
+                continue;
+            };
+            let foreign = self
+                .ground
+                .etcd
+                .nodes
+                .get(&place(ordinal))
+                .and_then(|n| n.volumes.get(&generation));
+            if foreign.and_then(Data::wal).is_none_or(|w| w.cluster != FOREIGN) {
+                continue; // It is no longer what was put there.
+            }
+            self.ground.etcd.kill(place(ordinal));
+            self.exited(ordinal, "killed");
+            self.ground
+                .etcd
+                .node(place(ordinal))
+                .volumes
+                .insert(generation, own);
+            self.log
+                .event("someone", format_args!("puts the data of member {ordinal} back"));
+        }
+    }
+}
+
+/// Is a change of the list in some log, and not yet applied there?
+fn change_pending(etcd: &EtcdModel) -> bool {
+    etcd.nodes.values().any(|n| {
+        let (Some(running), Some(wal)) = (n.running.as_ref(), n.wal()) else {
+            return false;
+        };
+        wal.log[running.applied..]
+            .iter()
+            .any(|e| matches!(e.kind, Kind::Conf { .. }))
+    })
+}
+
+/// The list that the furthest log knows, running or not.
+pub fn newest_conf(etcd: &EtcdModel) -> Option<Conf> {
+    if let Some(leader) = etcd.serving_leader() {
+        return etcd.nodes[&leader].running.as_ref().map(|r| r.conf.clone());
+    }
+    let logs = etcd
+        .nodes
+        .values()
+        .flat_map(|n| n.volumes.values())
+        .filter_map(Data::wal);
+    let ours = logs.filter(|w| w.cluster != FOREIGN);
+    let newest = ours.max_by_key(|w| w.commit)?;
+    let mut conf = Conf::default();
+    for entry in &newest.log[..newest.commit] {
+        let _ = conf.apply(entry.kind);
+    }
+    Some(conf)
+}
