@@ -132,6 +132,16 @@ pub enum Error {
         /// How many members need them.
         members: u32,
     },
+    /// A port that the manifest asks for belongs to someone else.
+    #[error(
+        "{member} cannot be started: {why}, or give the cluster other ports (spec.host.clientPort, peerPort)"
+    )]
+    PortTaken {
+        /// Which member.
+        member: String,
+        /// The port and who has it.
+        why: String,
+    },
     /// The launcher got a text it cannot read.
     #[error("cannot read the launch specification")]
     LaunchSpec {
@@ -203,11 +213,14 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::NoRoot
+            | Error::Root { .. }
+            | Error::NoEtcd(_)
             | Error::ManifestMissing { .. }
             | Error::ManifestInvalid { .. }
             | Error::BadEtcd { .. }
             | Error::LaunchSpec { .. } => 2,
             Error::Held { .. }
+            | Error::PortTaken { .. }
             | Error::OtherCluster { .. }
             | Error::JournalMissing { .. }
             | Error::JournalUnusable { .. }

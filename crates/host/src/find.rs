@@ -136,7 +136,7 @@ impl fmt::Display for Searched {
         }
         write!(
             f,
-            ", or, in a checkout of quorate, run `scripts/tools get {version}`"
+            ", or, in a checkout of quorate, run `make tools`"
         )
     }
 }
@@ -357,7 +357,7 @@ mod tests {
             "etcd 3.6.2",
             "etcd 3.5.16",
             "--etcd PATH",
-            "scripts/tools get 3.6.1",
+            "make tools",
         ] {
             assert!(error.contains(part), "{part:?} is not in {error}");
         }

@@ -273,7 +273,7 @@ fn in_use(volume: &Path) -> Option<String> {
 }
 
 /// Who else listens where this member would.
-fn taken(ports: Ports) -> Option<String> {
+pub(crate) fn taken(ports: Ports) -> Option<String> {
     [("client", ports.client), ("peer", ports.peer)]
         .into_iter()
         .find_map(|(kind, port)| {

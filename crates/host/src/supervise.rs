@@ -7,7 +7,7 @@
 //! Never: two supervisors of one root; an effect before its journal is stored; a plan carried out that the check
 //! refuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,9 @@ use crate::find::Places;
 use crate::ground::Ground;
 use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
+use crate::ports::Asked;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, durable, log};
+use crate::{Error, Root, certs, durable, log, observe, ports};
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);
@@ -136,6 +137,9 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// Everything that may fail, up to and including the takeover of members that run already.
     async fn begin(options: Options, events: E) -> Result<Supervision<E>, Error> {
         let root = Root::at(&options.root)?;
+        if !root.journal().exists() {
+            foresee(&root, &options)?;
+        }
         root.prepare()?;
         let lock = control::lock(&root).await?;
         let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
@@ -499,6 +503,24 @@ impl<E: FnMut(Event)> Supervision<E> {
     fn line(&mut self, text: String) {
         (self.events)(Event::Line(text));
     }
+}
+
+/// What would keep a new cluster from beginning, said before anything is made for it.
+fn foresee(root: &Root, options: &Options) -> Result<(), Error> {
+    let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
+    let host = &manifest.cluster.host;
+    let asked = Asked {
+        client: host.client_port,
+        peer: host.peer_port,
+    };
+    let ordinals = (0..manifest.cluster.replicas).map(Ordinal).collect();
+    for (ordinal, ports) in ports::assign(&BTreeMap::new(), &ordinals, asked)? {
+        if let Some(why) = observe::taken(ports) {
+            let member = MemberName::of(&manifest.cluster.name, ordinal).to_string();
+            return Err(Error::PortTaken { member, why });
+        }
+    }
+    Ok(())
 }
 
 fn own(root: &Root, manifest: &Path) -> Result<SupervisorStatus, Error> {

@@ -39,12 +39,14 @@ pub async fn found(root: &Root, served: &Notify) -> Failure {
 
 fn in_the_way(status: &Status) -> Option<Failure> {
     let begun = status.cluster_id.is_some() || status.members.iter().any(|member| member.pid.is_some());
-    if begun || status.blocks.is_empty() {
+    // A cluster whose data is gone did begin; it waits for its data to be put back.
+    let lost = status.blocks.iter().any(|block| block.reason == "QuorumLost");
+    if begun || lost || status.blocks.is_empty() {
         return None;
     }
     let why: Vec<&str> = status.blocks.iter().map(|block| block.detail.as_str()).collect();
     let reason = &status.blocks[0].reason;
-    Some(Failure::failed(format!("the cluster {} cannot begin: {}", status.cluster, why.join("; "))).and(&format!(
+    Some(Failure::refused(format!("the cluster {} cannot begin: {}", status.cluster, why.join("; "))).and(&format!(
         "Nothing was started. Mend that, or change the manifest {} (`quorate explain {reason}` says more).",
         status.manifest.display()
     )))
