@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Token, Version};
+use crate::plan::Basis;
 
 /// The record. `Memory::default()` is that of a cluster never heard of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub struct Memory {
     pub handover: Option<Handover>,
     /// How the learner is doing.
     pub learner: Option<LearnerWatch>,
+    /// The member list as last read, and since when it is that.
+    pub list: Option<(Basis, Time)>,
     /// No membership change before this time: etcd refused the last one.
     pub change_not_before: Time,
     /// The look that last taught it something. An older look is never acted on.

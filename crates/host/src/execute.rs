@@ -5,7 +5,9 @@
 //! first start needs; a membership change on another list than it was planned on; data moved while a process may
 //! have it.
 
-use quorate_core::model::{Generation, MemberId, Observed, Ordinal, Process, Refused, StepResult, Version};
+use quorate_core::model::{
+    Generation, MemberId, Observed, Ordinal, Process, Refused, StepResult, Time, Version,
+};
 use quorate_core::plan::{StartHow, Step};
 
 use crate::ask::Change;
@@ -35,7 +37,7 @@ impl Ground {
                 };
                 done(self.start(start).await)
             }
-            Step::Stop { ordinal } => self.stop(*ordinal).await,
+            Step::Stop { ordinal, since } => self.stop(*ordinal, *since).await,
             Step::AddLearner { peer_url, basis, .. } => {
                 let via = via(observed, None);
                 self.clients
@@ -56,7 +58,7 @@ impl Ground {
                 None => StepResult::Refused(Refused::Other(format!("the leader {from} does not answer"))),
             },
             Step::SetAside { ordinal, generation } => done(self.set_aside(*ordinal, *generation).await),
-            Step::DropAside { ordinal } => done(self.drop_aside(*ordinal).await),
+            Step::DropAside { ordinal, keep } => done(self.drop_asides(*ordinal, *keep).await),
         }
     }
 
@@ -119,12 +121,16 @@ impl Ground {
         self.runner.start(ordinal, &launch).map(drop)
     }
 
-    async fn stop(&mut self, ordinal: Ordinal) -> StepResult {
-        let runs = self
+    async fn stop(&mut self, ordinal: Ordinal, since: Time) -> StepResult {
+        let meant = self
             .runner
             .member(ordinal)
-            .map(|member| member.record.version.minor);
-        let leaves_34 = runs == Some(4) && self.cluster.version.minor > 4;
+            .filter(|member| member.record.since == since);
+        let Some(runs) = meant.map(|member| member.record.version.minor) else {
+            // It has ended already, or another runs that nobody meant.
+            return StepResult::Done;
+        };
+        let leaves_34 = runs == 4 && self.cluster.version.minor > 4;
         let settled = if leaves_34 {
             self.clients.settle(ordinal).await
         } else {
@@ -167,19 +173,20 @@ impl Ground {
         quorate_datadir::move_aside(&volume, &target).map_err(failed)
     }
 
-    async fn drop_aside(&mut self, ordinal: Ordinal) -> Result<(), Error> {
+    async fn drop_asides(&mut self, ordinal: Ordinal, keep: u32) -> Result<(), Error> {
         let asides = self.root.asides();
         let all = self
             .asides(&self.name(ordinal))
             .map_err(|source| Error::file("list", &asides, source))?;
-        let Some(oldest) = all.into_iter().next() else {
-            return Ok(());
-        };
-        let path = oldest.clone();
-        // Gigabytes take a while to go, and the members must be looked at meanwhile.
-        let deleted = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&path)).await;
-        let deleted = deleted.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-        deleted.map_err(|source| Error::file("delete", &oldest, source))
+        let surplus = all.len().saturating_sub(keep as usize);
+        for oldest in all.into_iter().take(surplus) {
+            let path = oldest.clone();
+            // Gigabytes take a while to go, and the members must be looked at meanwhile.
+            let deleted = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&path)).await;
+            let deleted = deleted.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+            deleted.map_err(|source| Error::file("delete", &oldest, source))?;
+        }
+        Ok(())
     }
 }
 

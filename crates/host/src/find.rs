@@ -134,10 +134,7 @@ impl fmt::Display for Searched {
         if let Some(dir) = &self.root_bin {
             write!(f, ", put it at {}", dir.join(format!("etcd-{version}")).display())?;
         }
-        write!(
-            f,
-            ", or, in a checkout of quorate, run `make tools`"
-        )
+        write!(f, ", or, in a checkout of quorate, run `make tools`")
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context;
 use quorate_core::model::{Generation, MemberId, Version};
 use quorate_sim::etcd::{self, As, EtcdError, EtcdModel, Operation};
 
-use super::real::{NOBODY, WRITES};
+use super::real::{NOBODY, WRITES, WRITES_AFTER_HEAL};
 use super::script::{Action, Ask, PLACES, Place, Script, Who};
 use super::trace::{Answer, Did, Step, Trace};
 
@@ -184,6 +184,12 @@ impl Model {
                 let _ = self.etcd.move_leader(leader, target);
             }
             self.ticks(4);
+        }
+        if did == Did::Healed
+            && let Some(leader) = self.etcd.serving_leader()
+        {
+            (0..WRITES_AFTER_HEAL).for_each(|value| self.etcd.write(leader, value));
+            self.ticks(SETTLE_TICKS);
         }
         let leader = self.etcd.serving_leader();
         let list = leader.and_then(|l| self.etcd.list(l)).map(|(_, conf, _)| {

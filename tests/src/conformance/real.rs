@@ -33,7 +33,9 @@ const BETWEEN_ADDS: Duration = Duration::from_millis(1_100);
 /// An id that no member has.
 pub const NOBODY: u64 = 0xdead;
 /// So many writes come first, that a learner which was ever in sync stays above 90 % of the leader's log.
-pub const WRITES: u64 = 200;
+pub const WRITES: u64 = 400;
+/// So many writes follow a heal, each awaited everywhere.
+pub const WRITES_AFTER_HEAL: u64 = 2;
 
 /// How long a peer that is in reach may count as lost.
 const STUCK: Duration = Duration::from_secs(40);
@@ -164,8 +166,18 @@ impl Real {
                 learner: false,
             });
         }
-        for n in 0..WRITES {
-            first.put(b"k", n.to_string().as_bytes()).await?;
+        let mut writers = tokio::task::JoinSet::new();
+        for n in 0..8 {
+            let first = first.clone();
+            writers.spawn(async move {
+                for _ in 0..WRITES / 8 {
+                    first.put(format!("k{n}").as_bytes(), b"v").await?;
+                }
+                Ok::<(), quorate_client::Error>(())
+            });
+        }
+        while let Some(written) = writers.join_next().await {
+            written??;
         }
         self.settle(None, Did::Nothing, None).await
     }
@@ -401,6 +413,34 @@ impl Real {
         }
     }
 
+    /// After a heal TCP can be stuck in one direction, and a member that hears its leader may not be heard by it; a
+    /// leader that knows nothing of a member sends it one message and waits. So once a second write arrives everywhere,
+    /// the leader has heard from everyone, and knows how far they are.
+    async fn write_everywhere(&mut self, leader: Place) -> anyhow::Result<()> {
+        let endpoint = self.members.endpoint(leader)?;
+        endpoint
+            .put(b"healed", b"v")
+            .await
+            .context("write after a heal")?;
+        let began = Instant::now();
+        loop {
+            let index = endpoint.status().await?.raft_index;
+            let looks = self.members.look().await?;
+            let quorum = self.quorum(&looks.keys().copied().collect::<Vec<_>>());
+            let has = |m: &Listed| {
+                let status = looks.get(&m.place).and_then(|l| l.status.as_ref());
+                status.is_some_and(|s| s.raft_index >= index)
+            };
+            if quorum.iter().flatten().all(has) {
+                return Ok(());
+            }
+            if began.elapsed() > SETTLE {
+                bail!("not settled: a write does not arrive everywhere");
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Do enough voters run that know of no leader?
     fn no_leader(&self, looks: &BTreeMap<Place, Looks>) -> bool {
         let known = |l: &Looks| {
@@ -452,6 +492,13 @@ impl Real {
                 Err(_) => tokio::time::sleep(LOOK_EVERY).await,
             }
         };
+        if did == Did::Healed
+            && let Some(leader) = leader
+        {
+            for _ in 0..WRITES_AFTER_HEAL {
+                self.write_everywhere(leader).await?;
+            }
+        }
         let running: BTreeSet<Place> = self.members.running()?.into_iter().collect();
         for place in &running {
             self.booted.extend(self.owner.get(place));

@@ -32,7 +32,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                     refuse(found, 6, format!("{step} while no quorum answers"));
                 }
             }
-            Step::DropAside { ordinal } if !may_go(case, *ordinal) => {
+            Step::DropAside { ordinal, .. } if !may_go(case, *ordinal) => {
                 refuse(found, 6, format!("{step} although nothing serves in its place"));
             }
             _ => {}

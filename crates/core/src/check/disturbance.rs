@@ -10,7 +10,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         .steps
         .iter()
         .filter_map(|s| {
-            if let Step::Stop { ordinal } = s {
+            if let Step::Stop { ordinal, .. } = s {
                 Some(*ordinal)
             } else {
                 None

@@ -176,7 +176,10 @@ fn starts() {
 #[test]
 fn stops() {
     let f = Fixture::healthy(3);
-    let stop = |n| Step::Stop { ordinal: o(n) };
+    let stop = |n| Step::Stop {
+        ordinal: o(n),
+        since: Time(0),
+    };
     assert_eq!(broken(&f, vec![stop(2)], |_| {}), [0; 0]);
     assert_eq!(broken(&f, vec![stop(2), stop(1)], |_| {}), [5]);
     let mut f = Fixture::healthy(3);
@@ -217,7 +220,17 @@ fn data() {
         "given up while it is a member"
     );
     f.view(2).asides = 3;
-    assert_eq!(broken(&f, vec![Step::DropAside { ordinal: o(2) }], |_| {}), [6]);
+    assert_eq!(
+        broken(
+            &f,
+            vec![Step::DropAside {
+                ordinal: o(2),
+                keep: 2,
+            }],
+            |_| {}
+        ),
+        [6]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What one look teaches the memory: ids, marks, versions, which intents came true, who is well again.
 
 use super::pass::Pass;
-use super::{BlockReason, pace};
+use super::{Basis, BlockReason, pace};
 use crate::memory::{ChangeKind, LearnerWatch, Mark};
 use crate::model::{Process, StepKind, StepResult};
 
@@ -68,6 +68,10 @@ impl Pass<'_> {
     /// Ties members to slots, and lets go of the volume of every member that a quorum says is gone.
     fn learn_members(&mut self) {
         let Some(quorum) = self.quorum() else { return };
+        let basis = Basis::of(&quorum.members);
+        if self.memory.list.is_none_or(|(known, _)| known != basis) {
+            self.memory.list = Some((basis, self.now));
+        }
         for ordinal in self.ordinals() {
             let Some(id) = self.memory.slot(ordinal).member else {
                 continue;

@@ -86,16 +86,19 @@ impl Pass<'_> {
     /// The same before `member` is removed. Of two voters the one that stays must lead, whatever it takes: a leader
     /// that removes itself may be gone before the other has learned that it is alone, and then nobody can lead.
     pub fn lead_elsewhere_to_stay(&mut self, member: MemberId) -> bool {
-        if self.voters().len() != 2 || self.leader() != Some(member) {
+        let voters = self.voters();
+        if voters.len() != 2 {
             return self.lead_elsewhere(member);
         }
-        match self.heir(member) {
-            Some(heir) => self.hand_over(member, heir, 1),
-            None => self.wait(
-                WaitReason::MembersUnhealthy,
-                None,
-                "the member that stays must be healthy and lead first",
-            ),
+        let leader = self.leader();
+        let stays = voters.iter().find(|k| k.listed.id != member);
+        match (stays, self.heir(member)) {
+            (Some(stays), _) if leader == Some(stays.listed.id) => return true,
+            (_, Some(heir)) if leader == Some(member) => self.hand_over(member, heir, 1),
+            _ => {
+                let detail = "of two voters the one that stays must lead before the other is removed";
+                self.wait(WaitReason::LeaderMoving, None, detail);
+            }
         }
         false
     }

@@ -38,10 +38,12 @@ impl Pass<'_> {
         let Some(view) = self.observed.slots.get(&ordinal) else {
             return;
         };
-        if let Process::Running { generation, .. } = view.process
+        if let Process::Running {
+            generation, since, ..
+        } = view.process
             && generation != self.memory.slot(ordinal).generation
         {
-            self.step(Step::Stop { ordinal });
+            self.step(Step::Stop { ordinal, since });
         }
     }
 
@@ -82,7 +84,8 @@ impl Pass<'_> {
         let all_well = voters.iter().all(|k| k.healthy);
         let gone_for_good = !self.spec.wants(ordinal) && !self.is_member(ordinal) && all_well;
         if serves || gone_for_good {
-            self.step(Step::DropAside { ordinal });
+            let keep = pace::ASIDES.0;
+            self.step(Step::DropAside { ordinal, keep });
         }
     }
 }

@@ -78,6 +78,16 @@ impl Pass<'_> {
             );
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
+        let Some(Process::Running { since, .. }) = self.view(ordinal).map(|v| v.process.clone()) else {
+            return;
+        };
+        if self.alone_since_a_moment() {
+            let detail = format!(
+                "{name} has only just become the only voter",
+                name = self.spec.member_name(ordinal)
+            );
+            return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+        }
         let settle = self.must_settle(ordinal);
         if settle && self.memory.slot(ordinal).settles >= pace::SETTLES_MAX {
             let detail = format!(
@@ -90,15 +100,21 @@ impl Pass<'_> {
             return self.block(BlockReason::VersionPath, Some(ordinal), detail);
         }
         if self.lead_elsewhere(victim.listed.id) {
-            let since = self.now;
             self.memory.disturbance = Some(Disturbance {
                 ordinal,
-                since,
+                since: self.now,
                 settle,
             });
             self.slot_mut(ordinal).settles += u32::from(settle);
-            self.step(Step::Stop { ordinal });
+            self.step(Step::Stop { ordinal, since });
         }
+    }
+
+    /// etcd records that a change is committed only with the next entry. The survivor of two that is stopped before it
+    /// wrote one forgets that it is alone, and waits for a vote that never comes.
+    fn alone_since_a_moment(&self) -> bool {
+        let changed = self.memory.list.map(|(_, since)| self.elapsed(since));
+        self.voters().len() == 1 && changed.is_some_and(|ago| ago < pace::STABLE)
     }
 
     /// Would the wanted etcd find log entries that it cannot replay? Seen with 3.4 to 3.5 to 3.6 and 3.5 to 3.6 to 3.7:

@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use super::{BlockReason, WaitReason};
 use crate::memory::Mark;
-use crate::model::{Ordinal, Volume};
+use crate::model::{Ordinal, Process, Volume};
 
 impl Pass<'_> {
     /// Too many go first; otherwise who is missing comes first, so that the last voter is never the one to go.
@@ -17,7 +17,13 @@ impl Pass<'_> {
         let surplus = |o: Option<Ordinal>| o.is_some_and(|o| !self.spec.wants(o));
         let mut surplus: Vec<_> = self.voters().into_iter().filter(|k| surplus(k.ordinal)).collect();
         // Only an unhealthy one may go out of order: it holds no quorum up.
-        surplus.sort_by_key(|k| (k.healthy, std::cmp::Reverse(k.ordinal)));
+        // One that is being restarted on purpose is as well as it was.
+        let restarting = |o: Option<Ordinal>| {
+            let view = o.and_then(|o| self.view(o));
+            let stopping = view.is_some_and(|v| v.process == Process::Stopping);
+            stopping || o.is_some_and(|o| self.disturbance_of(o).is_some())
+        };
+        surplus.sort_by_key(|k| (k.healthy || restarting(k.ordinal), std::cmp::Reverse(k.ordinal)));
         let Some(victim) = surplus.first().cloned() else {
             return false;
         };

@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Generation, Listed, MemberId, MemberName, Ordinal, PeerUrl, StepKind, Token, Version};
+use crate::model::{
+    Generation, Listed, MemberId, MemberName, Ordinal, PeerUrl, StepKind, Time, Token, Version,
+};
 
 /// Something for the ground to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,8 @@ pub enum Step {
     Stop {
         /// Which slot.
         ordinal: Ordinal,
+        /// Which process: the one that runs since then, not one that was started after it.
+        since: Time,
     },
     /// Add a learner.
     AddLearner {
@@ -65,10 +69,12 @@ pub enum Step {
         /// Which volume.
         generation: Generation,
     },
-    /// Delete the oldest aside of a slot, whose replacement serves.
+    /// Delete the oldest asides of a slot, whose replacement serves.
     DropAside {
         /// Of which slot.
         ordinal: Ordinal,
+        /// How many stay.
+        keep: u32,
     },
 }
 
@@ -159,7 +165,7 @@ impl fmt::Display for Step {
                 };
                 write!(f, "start member {ordinal} ({generation}) {how}, etcd {version}")
             }
-            Step::Stop { ordinal } => write!(f, "stop member {ordinal}"),
+            Step::Stop { ordinal, .. } => write!(f, "stop member {ordinal}"),
             Step::AddLearner {
                 ordinal, peer_url, ..
             } => write!(f, "add member {ordinal} ({peer_url}) as a learner"),
@@ -169,7 +175,9 @@ impl fmt::Display for Step {
             Step::SetAside { ordinal, generation } => {
                 write!(f, "set data of member {ordinal} ({generation}) aside")
             }
-            Step::DropAside { ordinal } => write!(f, "delete the oldest aside of member {ordinal}"),
+            Step::DropAside { ordinal, keep } => {
+                write!(f, "delete old asides of member {ordinal}, all but {keep}")
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 use quorate_core::model::MemberId;
 
 use super::{
-    BATCH, ConfChange, ConfMember, Entry, EtcdModel, HEALTH_TICKS, Kind, Link, Node, Note, Place, Role,
+    BATCH, ConfChange, ConfMember, Entry, EtcdModel, HEALTH_TICKS, Kind, Link, Note, Place, Role,
     SILENT_TICKS,
 };
 
@@ -140,17 +140,15 @@ impl EtcdModel {
         self.apply(place);
     }
 
-    /// A leader sends word of a commit before it applies it, so also to a peer that the commit removes.
+    /// A leader sends word of a commit before it applies it, so also to a peer that the commit removes. A tick is many
+    /// messages: a peer that is late only by chance is sent it again.
     fn tell_the_leaving(&mut self, place: Place) {
         let node = &self.nodes[&place];
         let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
             return;
         };
-        let Role::Leader { matched, .. } = &running.role else {
-            return;
-        };
         let (me, cluster, commit) = (wal.member, wal.cluster, wal.commit);
-        let leaving: Vec<(MemberId, Place, usize)> = wal.log[running.applied..commit]
+        let leaving: Vec<(MemberId, Place)> = wal.log[running.applied..commit]
             .iter()
             .filter_map(|entry| match entry.kind {
                 Kind::Conf {
@@ -159,17 +157,14 @@ impl EtcdModel {
                 } if id != me => Some(id),
                 _ => None,
             })
-            .filter_map(|id| Some((id, running.conf.members.get(&id)?.place, *matched.get(&id)?)))
+            .filter_map(|id| Some((id, running.conf.members.get(&id)?.place)))
             .collect();
-        for (id, at, has) in leaving {
-            let awake = |n: &Node| n.stalled_until <= self.now;
-            let hears = self.reach(place, cluster, id, at).is_some_and(awake);
-            if hears
-                && let Some((running, wal)) = self.node(at).parts()
-                && running.leader == Some(me)
-            {
-                wal.commit = wal.commit.max(commit.min(has));
-                self.apply(at);
+        for (id, at) in leaving {
+            for _ in 0..3 {
+                let peer = self.reach(place, cluster, id, at).and_then(|n| n.wal());
+                if peer.is_none_or(|w| w.commit >= commit) || !self.replicate(place, id, at) {
+                    break;
+                }
             }
         }
     }

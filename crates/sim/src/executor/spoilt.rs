@@ -38,7 +38,10 @@ impl World {
             .iter()
             .rev()
             .take(2)
-            .map(|o| Step::Stop { ordinal: *o })
+            .map(|o| Step::Stop {
+                ordinal: *o,
+                since: running_since(observed, *o),
+            })
             .collect();
         true
     }
@@ -72,5 +75,12 @@ impl World {
         };
         self.coverage.plan(&refused);
         self.say(me, &refused);
+    }
+}
+
+fn running_since(observed: &Observed, ordinal: Ordinal) -> quorate_core::model::Time {
+    match observed.slots.get(&ordinal).map(|s| &s.process) {
+        Some(Process::Running { since, .. }) => *since,
+        _ => quorate_core::model::Time(0),
     }
 }

@@ -4,7 +4,9 @@
 //! very plan or that finds something in its volume; a membership change on a list that has moved; a volume taken away
 //! from under a process.
 
-use quorate_core::model::{Exit, Generation, MemberId, Ordinal, Refused, StepKind, StepResult, Version};
+use quorate_core::model::{
+    Exit, Generation, MemberId, Ordinal, Refused, StepKind, StepResult, Time, Version,
+};
 use quorate_core::plan::{Basis, StartHow, Step};
 
 use super::{Asking, DiesAt, Executor, Queued, Waiting};
@@ -24,7 +26,7 @@ impl World {
                 let result = self.start(me, queued, (*ordinal, *generation), how, *version);
                 self.outcome(me, StepKind::Start, result);
             }
-            Step::Stop { ordinal } => self.stop(*ordinal, queued.late || me.id != 1),
+            Step::Stop { ordinal, since } => self.stop(*ordinal, *since, queued.late || me.id != 1),
             Step::AddLearner { peer_url, basis, .. } => {
                 let Some(at) = Place::of(peer_url) else { return };
                 self.change(me, StepKind::AddLearner, Operation::AddLearner(at), *basis);
@@ -37,7 +39,7 @@ impl World {
             }
             Step::MoveLeader { from, to } => self.hand_over(me, *from, *to),
             Step::SetAside { ordinal, generation } => self.set_aside(*ordinal, *generation),
-            Step::DropAside { ordinal } => self.drop_aside(*ordinal, queued.late),
+            Step::DropAside { ordinal, keep } => self.drop_asides(*ordinal, *keep, queued.late),
         }
     }
 
@@ -142,9 +144,13 @@ impl World {
         }
     }
 
-    fn stop(&mut self, ordinal: Ordinal, excused: bool) {
+    fn stop(&mut self, ordinal: Ordinal, meant: Time, excused: bool) {
         let until = self.ground.etcd.now + self.rng.u64(1..4);
-        if let Proc::Running { generation, .. } = self.ground.slot(ordinal).process {
+        if let Proc::Running {
+            generation, since, ..
+        } = self.ground.slot(ordinal).process
+            && since == meant
+        {
             if !excused {
                 self.judge_stop(ordinal);
             }
@@ -244,11 +250,10 @@ impl World {
         }
     }
 
-    fn drop_aside(&mut self, ordinal: Ordinal, late: bool) {
-        self.judge_drop(ordinal, late);
-        let slot = self.ground.slot(ordinal);
-        if !slot.asides.is_empty() {
-            slot.asides.remove(0);
+    fn drop_asides(&mut self, ordinal: Ordinal, keep: u32, late: bool) {
+        while self.ground.slot(ordinal).asides.len() > keep as usize {
+            self.judge_drop(ordinal, late);
+            self.ground.slot(ordinal).asides.remove(0);
         }
     }
 }

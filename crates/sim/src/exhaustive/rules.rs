@@ -21,7 +21,7 @@ pub(super) fn judge(case: &Case, observed: &Observed, before: &Memory, plan: &Pl
     let stops = plan
         .steps
         .iter()
-        .filter(|s| matches!(s, Step::Stop { ordinal } if votes(case, *ordinal)))
+        .filter(|s| matches!(s, Step::Stop { ordinal, .. } if votes(case, *ordinal)))
         .count();
     if stops > 1 {
         return Err(format!("{stops} voters stopped: {:?}", plan.steps));
@@ -40,7 +40,7 @@ fn votes(case: &Case, ordinal: Ordinal) -> bool {
 fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result<(), String> {
     match step {
         Step::Start { ordinal, how, .. } => start(&observed.slots[ordinal], before.slot(*ordinal).mark, how),
-        Step::Stop { ordinal } if votes(case, *ordinal) => {
+        Step::Stop { ordinal, .. } if votes(case, *ordinal) => {
             let (others, well) = others(case, Case::id(ordinal.0 as usize));
             let needed = if others < 2 { others } else { quorum(others + 1) };
             if well < needed {

@@ -75,6 +75,7 @@ impl Fixture {
         // The memory of a cluster that was looked at before.
         let (_, memory) = plan(&f.spec, &f.observed, &f.memory, f.now);
         f.memory = memory;
+        f.memory.list = f.memory.list.map(|(basis, _)| (basis, Time(0)));
         f
     }
 

@@ -256,3 +256,14 @@ fn a_cluster_short_of_a_member_is_made_whole_before_another_is_restarted() {
     f.plan();
     assert_eq!(f.steps(), ["add member 2 (https://127.0.0.1:2384) as a learner"]);
 }
+
+#[test]
+fn the_survivor_of_two_is_not_restarted_at_once() {
+    let mut f = Fixture::healthy(2);
+    (f.spec.replicas, f.spec.config) = (1, "new".into());
+    f.observed.quorum.as_mut().unwrap().members.pop();
+    let plan = f.plan();
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"), "{plan:?}");
+    *f.view(1) = Fixture::vacant(1);
+    assert_eq!(f.later(Duration::from_secs(10)).steps(), ["stop member 0"]);
+}
