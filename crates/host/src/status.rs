@@ -208,7 +208,11 @@ impl Pass<'_> {
             spec: wanted,
             cluster_id: ground.journal.memory.cluster.map(|id| id.to_string()),
             ready: settled && observed.quorum.is_some() && voters == spec.replicas as usize,
-            plan: plan.steps.iter().map(ToString::to_string).collect(),
+            plan: plan
+                .steps
+                .iter()
+                .map(|step| step.described(spec, &ground.journal.memory))
+                .collect(),
             waits: plan.waits.iter().map(wait).collect(),
             blocks: plan.blocks.iter().map(block).collect(),
             problems,

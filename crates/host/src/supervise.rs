@@ -314,14 +314,15 @@ impl<E: FnMut(Event)> Supervision<E> {
             if stuck && step.kind() != StepKind::Start {
                 continue;
             }
-            self.line(step.to_string());
+            let told = step.described(&self.spec, &self.ground.journal.memory);
+            self.line(told.clone());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
             let failed = match &result {
                 StepResult::Done => None,
-                StepResult::Refused(why) => Some(format!("{step}: not done: {why:?}")),
+                StepResult::Refused(why) => Some(format!("{told}: not yet: {why}")),
                 StepResult::Unclear(why) => {
-                    Some(format!("{step}: it is not clear whether it was done: {why}"))
+                    Some(format!("{told}: it is not clear whether it was done: {why}"))
                 }
             };
             if let Some(text) = &failed {

@@ -87,13 +87,11 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
         return;
     }
     let (all, healthy) = voters_but(case.observed, Some(gone.id));
-    let leads = case
-        .observed
-        .quorum
-        .as_ref()
-        .is_some_and(|q| q.leader == Some(gone.id));
-    if all == 1 && leads {
-        refuse(found, 2, format!("{step}, which leads the one that stays"));
+    let leader = case.observed.quorum.as_ref().and_then(|q| q.leader);
+    let stays = |m: &&Listed| !m.learner && m.id != gone.id;
+    let last = case.observed.quorum.iter().flat_map(|q| &q.members).find(stays);
+    if all == 1 && leader != last.map(|m| m.id) {
+        refuse(found, 2, format!("{step} before the one that stays leads"));
     }
     if all == 0 {
         refuse(found, 2, format!("{step}, the last voter"));

@@ -75,6 +75,17 @@ fn removals() {
 }
 
 #[test]
+fn of_two_voters_the_one_that_stays_must_lead() {
+    let mut f = Fixture::healthy(2);
+    f.spec.replicas = 1;
+    assert_eq!(remove(&f, 1), [0; 0]);
+    for leader in [None, Some(id(1)), Some(MemberId(7))] {
+        f.observed.quorum.as_mut().unwrap().leader = leader;
+        assert_eq!(remove(&f, 1), [2], "{leader:?} leads");
+    }
+}
+
+#[test]
 fn changes_need_a_list_of_this_look_an_intent_and_the_right_basis() {
     let mut f = Fixture::healthy(3);
     f.spec.replicas = 2;

@@ -231,3 +231,16 @@ pub enum Refused {
     /// Anything else, in etcd's words.
     Other(String),
 }
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Refused::UnhealthyCluster => "etcd wants every voter connected for five seconds first",
+            Refused::NotEnoughStarted => "too few members would be left that have started",
+            Refused::LearnerNotReady => "the learner has not caught up yet",
+            Refused::TooManyLearners => "there is a learner already",
+            Refused::Moved => "the member list changed in between",
+            Refused::Other(why) => why,
+        })
+    }
+}

@@ -8,20 +8,21 @@ use crate::model::{MemberId, Ordinal, PeerUrl, quorum};
 
 impl Pass<'_> {
     fn change(&mut self, kind: ChangeKind, step: Step) {
+        let told = step.described(self.spec, &self.memory);
         if self.memory.change.is_some() {
-            let detail = format!("a membership change is on its way; then: {step}");
+            let detail = format!("a membership change is on its way; then: {told}");
             return self.wait(WaitReason::ChangeInFlight, None, detail);
         }
         let not_before = self.memory.change_not_before;
         if self.now < not_before && not_before - self.now <= pace::CHANGE_RETRY {
-            let detail = format!("etcd refused it a moment ago and is asked again soon: {step}");
+            let detail = format!("etcd refused it a moment ago and is asked again soon: {told}");
             return self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
         }
         let voters = self.voters();
         let healthy = voters.iter().filter(|k| k.healthy).count();
         if self.guards.on(Guard::QuorumAfterRemoval) && healthy < quorum(voters.len()) {
             let detail = format!(
-                "only {healthy} of {} voters are healthy; not yet: {step}",
+                "only {healthy} of {} voters are healthy; not yet: {told}",
                 voters.len()
             );
             return self.wait(WaitReason::MembersUnhealthy, None, detail);
@@ -112,7 +113,9 @@ impl Pass<'_> {
 
     fn hand_over(&mut self, from: MemberId, to: MemberId, tries: u32) {
         self.memory.handover = Some(Handover { from, tries });
-        let detail = format!("leadership moves off {from} before it is disturbed");
+        let leader = self.known().into_iter().find(|k| k.listed.id == from);
+        let leader = leader.map_or(from.to_string(), |k| self.called(&k));
+        let detail = format!("leadership moves off {leader} before it is disturbed");
         self.wait(WaitReason::LeaderMoving, None, detail);
         self.step(Step::MoveLeader { from, to });
     }

@@ -172,7 +172,7 @@ impl Pass<'_> {
             if *version == self.spec.version && *config == self.spec.config)
     }
 
-    fn called(&self, member: &Known) -> String {
+    pub fn called(&self, member: &Known) -> String {
         match member.ordinal {
             Some(ordinal) => self.spec.member_name(ordinal).to_string(),
             None => format!("member {}", member.listed.id),

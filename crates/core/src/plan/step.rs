@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::memory::Memory;
 use crate::model::{
-    Generation, Listed, MemberId, MemberName, Ordinal, PeerUrl, StepKind, Time, Token, Version,
+    Generation, Listed, MemberId, MemberName, Ordinal, PeerUrl, Spec, StepKind, Time, Token, Version,
 };
 
 /// Something for the ground to do.
@@ -150,6 +151,25 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(&|ordinal| format!("member {ordinal}"), &|id| {
+            format!("member {id}")
+        }))
+    }
+}
+
+impl Step {
+    /// The step in words, with members called by name where the memory knows them.
+    pub fn described(&self, spec: &Spec, memory: &Memory) -> String {
+        let by_id = |id: MemberId| {
+            let slot = memory.slots.iter().find(|(_, slot)| slot.member == Some(id));
+            slot.map_or(format!("member {id}"), |(ordinal, _)| {
+                spec.member_name(*ordinal).to_string()
+            })
+        };
+        self.told(&|ordinal| spec.member_name(ordinal).to_string(), &by_id)
+    }
+
+    fn told(&self, place: &dyn Fn(Ordinal) -> String, member: &dyn Fn(MemberId) -> String) -> String {
         match self {
             Step::Start {
                 ordinal,
@@ -163,20 +183,29 @@ impl fmt::Display for Step {
                     StartHow::Resume => "from its data",
                     StartHow::Settle => "from its data, to take a raft snapshot",
                 };
-                write!(f, "start member {ordinal} ({generation}) {how}, etcd {version}")
+                format!("start {} ({generation}) {how}, etcd {version}", place(*ordinal))
             }
-            Step::Stop { ordinal, .. } => write!(f, "stop member {ordinal}"),
+            Step::Stop { ordinal, .. } => format!("stop {}", place(*ordinal)),
             Step::AddLearner {
                 ordinal, peer_url, ..
-            } => write!(f, "add member {ordinal} ({peer_url}) as a learner"),
-            Step::Promote { ordinal, member, .. } => write!(f, "promote learner {ordinal} ({member})"),
-            Step::Remove { member, .. } => write!(f, "remove member {member} from the cluster"),
-            Step::MoveLeader { from, to } => write!(f, "move leadership from {from} to {to}"),
+            } => {
+                format!("add {} ({peer_url}) as a learner", place(*ordinal))
+            }
+            Step::Promote { ordinal, member, .. } => {
+                format!(
+                    "promote learner {} ({member})",
+                    place(*ordinal).trim_start_matches("member ")
+                )
+            }
+            Step::Remove { member: id, .. } => format!("remove {} from the cluster", member(*id)),
+            Step::MoveLeader { from, to } => {
+                format!("move leadership from {} to {}", member(*from), member(*to))
+            }
             Step::SetAside { ordinal, generation } => {
-                write!(f, "set data of member {ordinal} ({generation}) aside")
+                format!("set data of {} ({generation}) aside", place(*ordinal))
             }
             Step::DropAside { ordinal, keep } => {
-                write!(f, "delete old asides of member {ordinal}, all but {keep}")
+                format!("delete old asides of {}, all but {keep}", place(*ordinal))
             }
         }
     }

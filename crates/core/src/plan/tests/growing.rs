@@ -127,7 +127,11 @@ fn shrinking_goes_by_number_from_the_top_and_moves_the_leader_first() {
     let mut f = Fixture::healthy(11);
     f.observed.quorum.as_mut().unwrap().leader = Some(id(10));
     f.spec.replicas = 9;
-    assert_eq!(f.steps(), ["move leadership from aa to a0"], "-10 comes after -9");
+    assert_eq!(
+        f.steps(),
+        ["move leadership from member aa to member a0"],
+        "-10 comes after -9"
+    );
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
     assert_eq!(f.steps(), ["remove member aa from the cluster"]);
 }
@@ -229,7 +233,7 @@ fn of_two_voters_the_one_that_stays_must_lead_before_the_other_goes() {
     f.spec.replicas = 1;
     f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
     for _ in 0..10 {
-        assert_eq!(f.steps(), ["move leadership from a1 to a0"]);
+        assert_eq!(f.steps(), ["move leadership from member a1 to member a0"]);
     }
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
     assert_eq!(f.steps(), ["remove member a1 from the cluster"]);

@@ -80,7 +80,7 @@ fn the_only_member_running_from_deleted_files_is_not_touched() {
 fn a_member_running_from_deleted_files_is_replaced_leadership_first() {
     let mut f = Fixture::healthy(3);
     f.view(0).volume = Volume::Empty;
-    assert_eq!(f.steps(), ["move leadership from a0 to a1"]);
+    assert_eq!(f.steps(), ["move leadership from member a0 to member a1"]);
     f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
     assert_eq!(f.steps(), ["remove member a0 from the cluster"]);
 }

@@ -23,7 +23,7 @@ fn a_version_change_restarts_one_member_at_a_time_from_the_top_the_leader_handed
     let next = Version::new(3, 6, 2);
     f.spec.version = next;
     f.observed.quorum.as_mut().unwrap().leader = Some(id(2));
-    assert_eq!(f.steps(), ["move leadership from a2 to a0"]);
+    assert_eq!(f.steps(), ["move leadership from member a2 to member a0"]);
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
     assert_eq!(f.steps(), ["stop member 2"]);
     f.kill(2);
@@ -50,7 +50,7 @@ fn the_heir_is_a_voter_that_is_already_upgraded() {
     f.spec.version = Version::new(3, 6, 2);
     running(&mut f, 2, Version::new(3, 6, 2));
     running(&mut f, 1, Version::new(3, 6, 2));
-    assert_eq!(f.steps(), ["move leadership from a0 to a1"]);
+    assert_eq!(f.steps(), ["move leadership from member a0 to member a1"]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_leader_that_will_not_move_is_disturbed_after_a_few_tries() {
     f.observed.quorum.as_mut().unwrap().leader = Some(id(2));
     f.spec.config = "other".into();
     for _ in 0..3 {
-        assert_eq!(f.steps(), ["move leadership from a2 to a0"]);
+        assert_eq!(f.steps(), ["move leadership from member a2 to member a0"]);
     }
     assert_eq!(f.steps(), ["stop member 2"]);
 }
