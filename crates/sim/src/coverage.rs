@@ -15,7 +15,7 @@ pub struct Coverage {
     counts: BTreeMap<(&'static str, String), u64>,
 }
 
-const STARTS: [&str; 3] = ["New", "Join", "Resume"];
+const STARTS: [&str; 4] = ["New", "Join", "Resume", "Settle"];
 const REFUSALS: [&str; 6] = [
     "UnhealthyCluster",
     "NotEnoughStarted",

@@ -78,6 +78,8 @@ pub struct Slot {
     pub process: Proc,
     /// First-start evidence by volume.
     pub first: BTreeMap<Generation, FirstRecord>,
+    /// The newest minor that could replay each volume's log, where there is a limit.
+    pub replay: BTreeMap<Generation, u32>,
     /// What lies aside, oldest first.
     pub asides: Vec<Aside>,
     /// Volumes that ever had a log.
@@ -105,6 +107,7 @@ impl Default for Slot {
         Self {
             process: Proc::Stopped { last: None },
             first: BTreeMap::new(),
+            replay: BTreeMap::new(),
             asides: Vec::new(),
             ever_ran: BTreeSet::new(),
             taken_until: 0,
@@ -261,7 +264,7 @@ impl Ground {
             process: self.process(slot),
             status: self.status(ordinal),
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
-            replay_limit: None,
+            replay_limit: self.replay_limit(ordinal, generation),
         }
     }
 

@@ -20,6 +20,7 @@ pub mod fault;
 pub mod ground;
 pub mod guards;
 pub mod log;
+mod replay;
 pub mod run;
 pub mod user;
 pub mod world;

@@ -89,6 +89,12 @@ impl World {
         let started = if crashes {
             self.ground.etcd.node(at).volumes.entry(generation).or_default();
             Ok(())
+        } else if self
+            .ground
+            .replay_limit(ordinal, generation)
+            .is_some_and(|newest| version.minor > newest)
+        {
+            Err("it cannot replay its log")
         } else {
             self.ground.etcd.start(at, generation, &flags, version)
         };
@@ -107,6 +113,7 @@ impl World {
                 };
                 if !crashes {
                     slot.ever_ran.insert(generation);
+                    self.ground.writes((ordinal, generation), how, version);
                 }
             }
             Err(why) => {
