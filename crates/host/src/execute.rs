@@ -5,10 +5,13 @@
 //! first start needs; a membership change on another list than it was planned on; data moved while a process may
 //! have it.
 
+use std::path::Path;
+
 use quorate_core::model::{
     Generation, MemberId, Observed, Ordinal, Process, Refused, StepResult, Time, Version,
 };
 use quorate_core::plan::{StartHow, Step};
+use quorate_datadir::Look;
 
 use crate::ask::Change;
 use crate::build::Arguments;
@@ -81,7 +84,10 @@ impl Ground {
         let etcd = self.etcd(version).await?;
         let data_dir = self.root.volume(&member, generation);
         let first_start = match how {
-            StartHow::Resume | StartHow::Settle => None,
+            StartHow::Resume | StartHow::Settle => {
+                self.is_its_own(ordinal, &data_dir).map_err(refused)?;
+                None
+            }
             StartHow::New { .. } | StartHow::Join { .. } => {
                 let path = self.root.first_start(&member, generation);
                 let present = evidence::arm(&path)?;
@@ -119,6 +125,22 @@ impl Ground {
             since: supervise::now(),
         };
         self.runner.start(ordinal, &launch).map(drop)
+    }
+
+    /// Is what lies in `data_dir` now, at the last moment, still the data of the member that the memory knows?
+    fn is_its_own(&self, ordinal: Ordinal, data_dir: &Path) -> Result<(), String> {
+        let (memory, slot) = (&self.journal.memory, self.journal.memory.slot(ordinal));
+        match quorate_datadir::look(data_dir) {
+            Ok(Look::Data(found)) => {
+                let same = memory.cluster.is_none_or(|c| c.0 == found.cluster_id)
+                    && slot.member.is_none_or(|m| m.0 == found.member_id);
+                same.then_some(()).ok_or_else(|| {
+                    "its data was exchanged for another member's since it was looked at".to_owned()
+                })
+            }
+            Ok(_) => Err("its data has gone since it was looked at".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     async fn stop(&mut self, ordinal: Ordinal, since: Time) -> StepResult {

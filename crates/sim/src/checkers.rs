@@ -12,6 +12,7 @@ mod outage;
 mod writes;
 
 pub use clusters::Clusters;
+pub use disturbance::GRACE_TICKS;
 pub use outage::{Outage, Seen};
 pub use writes::Writes;
 

@@ -39,6 +39,8 @@ kinds! {
     SlowDisk,
     /// A disk does not answer at all for a while.
     StalledDisk,
+    /// A disk stops answering, and some time later its content is gone.
+    DyingDisk,
     /// A volume's content is gone.
     WipeVolume,
     /// A volume's content is unreadable.
@@ -138,7 +140,12 @@ impl Swarm {
                 FaultKind::CutOne,
                 FaultKind::KillMember,
             ],
-            Theme::Sizes => &[FaultKind::StalledDisk, FaultKind::SlowDisk, FaultKind::Mute],
+            Theme::Sizes => &[
+                FaultKind::DyingDisk,
+                FaultKind::StalledDisk,
+                FaultKind::SlowDisk,
+                FaultKind::Mute,
+            ],
             Theme::Hopeless => &[FaultKind::WipeVolume, FaultKind::DamageVolume],
             Theme::Forming => &[
                 FaultKind::WipeVolume,

@@ -71,6 +71,17 @@ pub struct Aside {
     pub at: u64,
 }
 
+/// A disk on its way out.
+#[derive(Clone, Debug)]
+pub struct Dying {
+    /// Which volume it takes with it.
+    pub generation: Generation,
+    /// From when on everybody can know: a view is that old at most.
+    pub known_at: u64,
+    /// When it is gone.
+    pub at: u64,
+}
+
 /// A slot of the ground.
 #[derive(Clone, Debug)]
 pub struct Slot {
@@ -92,6 +103,8 @@ pub struct Slot {
     pub blind_until: u64,
     /// The member gives no status until this tick.
     pub mute_until: u64,
+    /// Its disk stopped answering and will be lost.
+    pub dying: Option<Dying>,
     /// Own data that someone swapped for foreign data.
     pub swapped: Option<(Generation, Data)>,
     /// When its member last served a linearizable read.
@@ -114,6 +127,7 @@ impl Default for Slot {
             crashes_until: 0,
             blind_until: 0,
             mute_until: 0,
+            dying: None,
             swapped: None,
             served_at: None,
             stopped_by_mistake: false,

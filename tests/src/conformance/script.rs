@@ -234,14 +234,6 @@ impl Script {
         }
         Script { initial, actions }
     }
-
-    /// The same, ended after so many actions.
-    pub fn prefix(&self, actions: usize) -> Script {
-        Script {
-            initial: self.initial,
-            actions: self.actions.iter().take(actions).copied().collect(),
-        }
-    }
 }
 
 impl fmt::Display for Who {

@@ -238,7 +238,7 @@ impl<'a> Pass<'a> {
     pub fn start_version(&self, ordinal: Ordinal) -> Version {
         let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
         match self.memory.slot(ordinal).version {
-            Some(_) if in_turn && self.version_is_open() => self.spec.version,
+            Some(_) if in_turn && self.version_is_open() && !self.must_settle(ordinal) => self.spec.version,
             Some(version) => version,
             None => self.join_version(),
         }
@@ -256,15 +256,19 @@ impl<'a> Pass<'a> {
         floors.all(|f| self.guards.version(f, self.spec.version) == crate::model::VersionPath::Allowed)
     }
 
-    /// The version for a volume that never ran: the wanted one once the members are of its minor, else their lowest,
-    /// for a leader may hand it log entries that only the older one can read.
+    /// The version for a volume that never ran: the wanted one once the members are of its minor, else the newest patch
+    /// of their lowest minor, for a leader may hand it log entries that only the older minor can read.
     fn join_version(&self) -> Version {
         let members = self.memory.slots.values().filter(|s| s.member.is_some());
-        let lowest = members.filter_map(|s| s.served).min();
-        match lowest {
-            Some(lowest) if lowest.minor != self.spec.version.minor || !self.version_is_open() => lowest,
-            _ => self.spec.version,
+        let served: Vec<Version> = members.filter_map(|s| s.served).collect();
+        let Some(lowest) = served.iter().map(|v| v.minor).min() else {
+            return self.spec.version;
+        };
+        if lowest == self.spec.version.minor && self.version_is_open() {
+            return self.spec.version;
         }
+        let of_it = served.into_iter().filter(|v| v.minor == lowest);
+        of_it.max().unwrap_or(self.spec.version)
     }
 
     /// Plans a start, unless it is too soon after the last one or the ground cannot.

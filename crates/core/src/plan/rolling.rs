@@ -119,7 +119,7 @@ impl Pass<'_> {
 
     /// Would the wanted etcd find log entries that it cannot replay? Seen with 3.4 to 3.5 to 3.6 and 3.5 to 3.6 to 3.7:
     /// it panics at every start, and the data is of the newer minor by then.
-    fn must_settle(&self, ordinal: Ordinal) -> bool {
+    pub fn must_settle(&self, ordinal: Ordinal) -> bool {
         let limit = self.view(ordinal).and_then(|v| v.replay_limit);
         self.guards.on(Guard::VersionStep) && limit.is_some_and(|newest| self.spec.version.minor > newest)
     }

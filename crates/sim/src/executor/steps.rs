@@ -70,6 +70,9 @@ impl World {
         {
             return StepResult::Refused(Refused::Other("the volume is not empty".into()));
         }
+        if !first && !self.is_its_own(me, ordinal, generation) {
+            return StepResult::Refused(Refused::Other("the data is not this member's".into()));
+        }
         let slot = self.ground.slot(ordinal);
         if first {
             match slot.first.get(&generation) {
@@ -129,6 +132,17 @@ impl World {
             }
         }
         StepResult::Done
+    }
+
+    /// Is the data in a volume that of the member the memory knows?
+    fn is_its_own(&self, me: &Executor, ordinal: Ordinal, generation: Generation) -> bool {
+        let node = self.ground.etcd.nodes.get(&place(ordinal));
+        let Some(wal) = node.and_then(|n| n.volumes.get(&generation)).and_then(Data::wal) else {
+            return true; // etcd itself ends at once.
+        };
+        let memory = &me.memory;
+        memory.cluster.is_none_or(|c| c == wal.cluster)
+            && memory.slot(ordinal).member.is_none_or(|m| m == wal.member)
     }
 
     /// Records the end of a first start that made no log.

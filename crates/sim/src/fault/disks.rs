@@ -6,8 +6,9 @@
 use quorate_core::model::{Generation, MemberId, Ordinal, Version, quorum};
 
 use super::{FaultKind, Theme};
+use crate::checkers::GRACE_TICKS;
 use crate::etcd::{Conf, Data, EtcdModel, Kind, Place};
-use crate::ground::{FOREIGN, FirstRecord, foreign_data, place};
+use crate::ground::{Dying, FOREIGN, FirstRecord, foreign_data, place};
 use crate::world::World;
 
 impl World {
@@ -56,6 +57,58 @@ impl World {
         Some(())
     }
 
+    /// A disk stops answering; it will be lost, whatever is done about its cluster in the meantime.
+    pub(super) fn doom_disk(&mut self) -> Option<()> {
+        let ordinal = self.any_slot()?;
+        let generation = self.store.memory.slot(ordinal).generation;
+        let voters = newest_conf(&self.ground.etcd)?.voters().count();
+        let busy = self
+            .ground
+            .slots
+            .values()
+            .any(|s| s.dying.is_some() || s.swapped.is_some());
+        let runs = self.ground.slots[&ordinal].in_use() == Some(generation);
+        if busy || !runs || voters < 3 || !self.may_lose(ordinal) {
+            return None;
+        }
+        let now = self.ground.etcd.now;
+        let at = now + self.rng.u64(60..160);
+        self.ground.etcd.node(place(ordinal)).stalled_until = at;
+        self.ground.slot(ordinal).dying = Some(Dying {
+            generation,
+            known_at: now + GRACE_TICKS,
+            at,
+        });
+        self.log.event(
+            "fault",
+            format_args!("DyingDisk at member {ordinal} ({generation})"),
+        );
+        Some(())
+    }
+
+    /// Disks whose time has come. One is spared if its cluster was changed before anybody could know.
+    pub(super) fn bury_disks(&mut self) {
+        let now = self.ground.etcd.now;
+        let voters = newest_conf(&self.ground.etcd).map_or(0, |c| c.voters().count());
+        let dying = self.ground.slots.iter_mut().find(|(_, s)| s.dying.is_some());
+        let Some((ordinal, slot)) = dying else { return };
+        let (ordinal, Some(dying)) = (*ordinal, slot.dying.as_mut()) else {
+            return;
+        };
+        if now == dying.known_at && voters < 3 {
+            slot.dying = None;
+        } else if now >= dying.at {
+            let generation = dying.generation;
+            slot.dying = None;
+            self.ground.etcd.wipe(place(ordinal), generation);
+            self.exited(ordinal, "its disk is gone");
+            self.log.event(
+                "fault",
+                format_args!("the dying disk of member {ordinal} ({generation}) is gone"),
+            );
+        }
+    }
+
     /// Would the others' disks still be a quorum, with no change under way that could make them fewer?
     pub fn may_lose(&self, ordinal: Ordinal) -> bool {
         let in_flight = self.executors.iter().any(|e| e.changing()) || change_pending(&self.ground.etcd);
@@ -74,8 +127,13 @@ impl World {
 
     /// Does the member with this id have its data?
     pub(super) fn sound(&self, id: MemberId, at: Place) -> bool {
-        self.data_of(at)
-            .is_some_and(|data| data.wal().is_some_and(|w| w.member == id))
+        let doomed = self
+            .ground
+            .slots
+            .get(&Ordinal(at.0))
+            .is_some_and(|s| s.dying.is_some());
+        let has = |data: &Data| data.wal().is_some_and(|w| w.member == id);
+        !doomed && self.data_of(at).is_some_and(has)
     }
 
     fn may_lose_while_forming(&self, ordinal: Ordinal) -> bool {

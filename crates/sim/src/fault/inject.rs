@@ -13,6 +13,7 @@ use crate::world::World;
 impl World {
     /// Lets chance do its work for one tick.
     pub fn trouble(&mut self) {
+        self.bury_disks();
         let rates: Vec<(FaultKind, u16)> = self.swarm.rates.iter().map(|(k, r)| (*k, *r)).collect();
         for (kind, rate) in rates {
             // A young cluster in a seed about forming meets more.
@@ -100,7 +101,7 @@ impl World {
                 if kind == FaultKind::SlowDisk {
                     node.slow_until = long
                 } else {
-                    node.stalled_until = long
+                    node.stalled_until = node.stalled_until.max(long)
                 }
                 self.log.event(
                     "fault",
@@ -110,6 +111,7 @@ impl World {
                     ),
                 );
             }
+            FaultKind::DyingDisk => self.doom_disk()?,
             FaultKind::WipeVolume | FaultKind::DamageVolume => self.lose_disk(kind)?,
             FaultKind::LostStep => self.executors.first_mut()?.loses_steps += 1,
             FaultKind::DuplicateStep => self.executors.first_mut()?.doubles_steps += 1,
@@ -185,6 +187,7 @@ impl World {
             slot.crashes_until = 0;
             slot.blind_until = 0;
             slot.mute_until = 0;
+            slot.dying = None;
         }
         self.swap_back();
         self.stranger_due = None;

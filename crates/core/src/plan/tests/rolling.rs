@@ -267,3 +267,13 @@ fn the_survivor_of_two_is_not_restarted_at_once() {
     *f.view(1) = Fixture::vacant(1);
     assert_eq!(f.later(Duration::from_secs(10)).steps(), ["stop member 0"]);
 }
+
+#[test]
+fn a_member_in_its_turn_is_not_started_as_what_cannot_replay_its_log() {
+    let mut f = Fixture::healthy(3);
+    f.spec.config = "new".into();
+    assert_eq!(f.steps(), ["stop member 2"]);
+    f.kill(2).view(2).replay_limit = Some(6);
+    f.spec.version = Version::new(3, 7, 1);
+    assert_eq!(f.steps(), ["start member 2 (g0) from its data, etcd 3.6.1"]);
+}
