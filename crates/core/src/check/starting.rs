@@ -34,7 +34,9 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         if view.replay_limit.is_some_and(|newest| version.minor > newest) {
             refuse(found, 7, format!("{step}, which cannot replay its log"));
         }
-        versions(case, step, *ordinal, *version, found);
+        if !matches!(how, StartHow::Join { .. }) {
+            versions(case, step, *ordinal, *version, found);
+        }
     }
 }
 

@@ -259,8 +259,9 @@ impl<'a> Pass<'a> {
     /// The version for a volume that never ran: the wanted one once the members are of its minor, else the newest patch
     /// of their lowest minor, for a leader may hand it log entries that only the older minor can read.
     fn join_version(&self) -> Version {
-        let members = self.memory.slots.values().filter(|s| s.member.is_some());
-        let served: Vec<Version> = members.filter_map(|s| s.served).collect();
+        let ran = |s: &&Slot| s.member.is_some() && s.mark == Mark::Started;
+        let members = self.memory.slots.values().filter(ran);
+        let served: Vec<Version> = members.filter_map(|s| s.served.or(s.version)).collect();
         let Some(lowest) = served.iter().map(|v| v.minor).min() else {
             return self.spec.version;
         };
@@ -298,13 +299,24 @@ impl<'a> Pass<'a> {
             self.wait_until(WaitReason::BackingOff, Some(ordinal), detail, due);
             return;
         }
-        let version = self.start_version(ordinal);
+        // What was once planned for a volume that is yet to join binds nobody. First members keep to what was decided
+        // for them, so that they are of one version.
+        let joins = matches!(how, super::StartHow::Join { .. });
+        let version = if joins {
+            self.join_version()
+        } else {
+            self.start_version(ordinal)
+        };
         let now = self.now;
         let slot = self.slot_mut(ordinal);
         if slot.mark == Mark::Never {
             slot.mark = Mark::Intended;
         }
-        slot.version = Some(slot.version.map_or(version, |v| v.max(version)));
+        slot.version = Some(
+            slot.version
+                .filter(|_| !joins)
+                .map_or(version, |v| v.max(version)),
+        );
         slot.starts = slot.starts.saturating_add(1);
         slot.last_start = now;
         slot.healthy_since = None;
