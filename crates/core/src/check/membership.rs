@@ -87,11 +87,12 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
         return;
     }
     let (all, healthy) = voters_but(case.observed, Some(gone.id));
+    // Whoever leads must stay, or those that stay must be able to find out without it that it is gone.
     let leader = case.observed.quorum.as_ref().and_then(|q| q.leader);
-    let stays = |m: &&Listed| !m.learner && m.id != gone.id;
-    let last = case.observed.quorum.iter().flat_map(|q| &q.members).find(stays);
-    if all == 1 && leader != last.map(|m| m.id) {
-        refuse(found, 2, format!("{step} before the one that stays leads"));
+    let stays = |m: &Listed| !m.learner && m.id != gone.id && Some(m.id) == leader;
+    let led = case.observed.quorum.iter().flat_map(|q| &q.members).any(stays);
+    if !led && !majority(healthy, all + 1) {
+        refuse(found, 2, format!("{step} before one that stays leads"));
     }
     if all == 0 {
         refuse(found, 2, format!("{step}, the last voter"));

@@ -71,7 +71,7 @@ fn removals() {
     assert_eq!(remove(&f, 2), [1, 2], "no healthy majority before, none after");
     let mut f = Fixture::healthy(1);
     f.view(0).volume = Volume::Empty;
-    assert_eq!(remove(&f, 0), [2, 2], "the last voter");
+    assert_eq!(remove(&f, 0), [2, 2, 2], "the last voter");
 }
 
 #[test]
@@ -83,6 +83,22 @@ fn of_two_voters_the_one_that_stays_must_lead() {
         f.observed.quorum.as_mut().unwrap().leader = leader;
         assert_eq!(remove(&f, 1), [2], "{leader:?} leads");
     }
+}
+
+#[test]
+fn a_leader_removes_itself_only_if_the_rest_are_a_quorum_of_the_old_list() {
+    let mut f = Fixture::healthy(4);
+    f.spec.replicas = 3;
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(3));
+    assert_eq!(remove(&f, 3), [0; 0]);
+    f.kill(1);
+    assert_eq!(
+        remove(&f, 3),
+        [2],
+        "two of the three that stay know of it, and need three of four to agree"
+    );
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(remove(&f, 3), [0; 0]);
 }
 
 #[test]

@@ -84,20 +84,23 @@ impl Pass<'_> {
         false
     }
 
-    /// The same before `member` is removed. Of two voters the one that stays must lead, whatever it takes: a leader
-    /// that removes itself may be gone before the other has learned that it is alone, and then nobody can lead.
+    /// The same before `member` is removed. A leader that removes itself may be gone before the others have learned that
+    /// it is out; they then need a quorum of the old list to find out. So it must not lead, unless the healthy ones that
+    /// stay are that many. Of two voters the one that stays never is.
     pub fn lead_elsewhere_to_stay(&mut self, member: MemberId) -> bool {
         let voters = self.voters();
-        if voters.len() != 2 {
+        let leader = self.leader();
+        let stays = |k: &super::pass::Known| k.listed.id != member;
+        if voters.iter().any(|k| stays(k) && leader == Some(k.listed.id)) {
+            return true;
+        }
+        if self.others(member).healthy >= quorum(voters.len()) {
             return self.lead_elsewhere(member);
         }
-        let leader = self.leader();
-        let stays = voters.iter().find(|k| k.listed.id != member);
-        match (stays, self.heir(member)) {
-            (Some(stays), _) if leader == Some(stays.listed.id) => return true,
-            (_, Some(heir)) if leader == Some(member) => self.hand_over(member, heir, 1),
+        match self.heir(member) {
+            Some(heir) if leader == Some(member) => self.hand_over(member, heir, 1),
             _ => {
-                let detail = "of two voters the one that stays must lead before the other is removed";
+                let detail = "one of the members that stay must lead before the other is removed";
                 self.wait(WaitReason::LeaderMoving, None, detail);
             }
         }

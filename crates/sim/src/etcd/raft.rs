@@ -326,6 +326,10 @@ impl EtcdModel {
         let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
             return false;
         };
+        // Whoever does not vote by its own list ignores the call to lead; a disk that stalls cannot record a vote.
+        if !running.conf.votes(wal.member) || node.stalled_until > self.now {
+            return false;
+        }
         let (me, cluster, term, last) = (wal.member, wal.cluster, wal.term, wal.last());
         let voters: Vec<(MemberId, Place)> = running.conf.voters().map(|(id, m)| (id, m.place)).collect();
         let quorum = running.conf.quorum();

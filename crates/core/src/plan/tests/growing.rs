@@ -238,3 +238,16 @@ fn of_two_voters_the_one_that_stays_must_lead_before_the_other_goes() {
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
     assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
 }
+
+#[test]
+fn a_leader_is_not_removed_while_the_rest_could_not_find_out_without_it() {
+    let mut f = Fixture::healthy(4);
+    f.spec.replicas = 3;
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(3));
+    f.view(1).status = None;
+    for _ in 0..10 {
+        assert_eq!(f.steps(), ["move leadership from member a3 to member a0"]);
+    }
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(f.steps(), ["remove member a3 from the cluster"]);
+}
