@@ -48,11 +48,7 @@ impl BreakKind {
     pub fn of_the_world(self) -> bool {
         matches!(
             self,
-            BreakKind::WriteLost
-                | BreakKind::TwoClusters
-                | BreakKind::PlannedOutage
-                | BreakKind::Outage
-                | BreakKind::NoConvergence
+            BreakKind::WriteLost | BreakKind::TwoClusters | BreakKind::Outage | BreakKind::NoConvergence
         )
     }
 }

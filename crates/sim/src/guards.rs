@@ -30,9 +30,11 @@ pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
             seed,
             guards: Guards::without(guard),
             check: false,
+            // What this one guards is that writes go on, not that nothing is lost for good.
+            outages: guard == Guard::QuorumWhileDisturbed,
             log: false,
         };
-        let broke = one(options).broke.filter(|b| b.kind.of_the_world());
+        let broke = one(options).broke;
         // The same seed must be sound with the guard on: only then is it the guard that mattered.
         let sound = |seed| one(plain(seed)).broke.is_none();
         if let Some(broke) = broke.filter(|_| sound(seed)) {
@@ -58,6 +60,8 @@ pub fn histogram(guard: Guard, from: u64, seeds: u64) -> BTreeMap<BreakKind, (u6
             seed,
             guards: Guards::without(guard),
             check: false,
+            // What this one guards is that writes go on, not that nothing is lost for good.
+            outages: guard == Guard::QuorumWhileDisturbed,
             log: false,
         })
         .broke;

@@ -45,6 +45,7 @@ pub fn plain(seed: u64) -> Options {
         seed,
         guards: Guards::all(),
         check: true,
+        outages: true,
         log: false,
     }
 }

@@ -30,6 +30,8 @@ pub struct Options {
     pub guards: Guards,
     /// Do broken rules count (the second opinion's and the checkers'), or only a broken cluster?
     pub check: bool,
+    /// With the rules off: does a planned step that takes the quorum away for a while count as a broken cluster?
+    pub outages: bool,
     /// Keep the log's lines.
     pub log: bool,
 }
@@ -58,6 +60,8 @@ pub struct World {
     pub guards: Guards,
     /// Do broken rules count, or only a broken cluster?
     pub check_on: bool,
+    /// A planned outage counts as a broken cluster even then.
+    outages_count: bool,
     /// Did this seed lose a quorum's disks on purpose?
     pub budget_broken: bool,
     /// When the network becomes one again.
@@ -117,6 +121,7 @@ impl World {
             breaks: Vec::new(),
             guards: options.guards,
             check_on: options.check,
+            outages_count: options.outages,
             budget_broken: false,
             partition_until,
             disturbed_at: 0,
@@ -137,7 +142,8 @@ impl World {
     pub fn broke(&mut self, kind: BreakKind, detail: String) {
         self.log.event("BROKEN", format_args!("{kind:?}: {detail}"));
         self.log_members();
-        if !self.check_on && !kind.of_the_world() {
+        let counts = kind.of_the_world() || (kind == BreakKind::PlannedOutage && self.outages_count);
+        if !self.check_on && !counts {
             return; // A guard is off: only what harms the cluster itself counts.
         }
         self.breaks.push(Break {

@@ -116,6 +116,7 @@ fn replay(seed: u64, without: Option<usize>) -> bool {
         seed,
         guards,
         check: off.is_none(),
+        outages: true,
         log: true,
     });
     println!("{}", verdict.log);
