@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Token, Version};
-use crate::plan::Basis;
+use crate::model::{Basis, ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Token, Version};
 
 /// The record. `Memory::default()` is that of a cluster never heard of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,8 +58,10 @@ pub struct Slot {
     pub version: Option<Version>,
     /// The newest version that was seen to serve from it.
     pub served: Option<Version>,
-    /// Starts since it was last healthy.
+    /// Starts since it was last healthy for good: the pause before the next one grows with them.
     pub starts: u32,
+    /// Starts since it was last healthy at all: after too many its data is given up.
+    pub fails: u32,
     /// When the last start was planned.
     pub last_start: Time,
     /// How often it was restarted to take a raft snapshot that it still lacks.

@@ -1,12 +1,14 @@
 //! The nouns: ids, versions, time, what is wanted and what was seen. Plain data, no behaviour beyond parsing
 //! and arithmetic on itself.
 
+mod basis;
 mod ids;
 mod observed;
 mod spec;
 mod time;
 mod version;
 
+pub use basis::Basis;
 pub use ids::{ClusterId, Generation, MemberId, MemberName, Ordinal, PeerUrl, Token};
 pub use observed::{
     Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Process, QuorumView, Refused, SlotView,

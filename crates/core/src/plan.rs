@@ -18,7 +18,7 @@ use crate::model::{Observed, Spec, Time};
 pub use crate::reason::{Block, BlockReason, Wait, WaitReason};
 
 mod step;
-pub use step::{Basis, StartHow, Step};
+pub use step::{StartHow, Step};
 
 /// The verdict of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

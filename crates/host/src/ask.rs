@@ -11,9 +11,9 @@ use quorate_client::{
     Alarm, AlarmKind, Endpoint, Error as ClientError, Outcome, Refusal, Target, Timeouts, Tls,
 };
 use quorate_core::model::{
-    ClusterId, Listed, MemberId, MemberStatus, Ordinal, PeerUrl, QuorumView, Refused, StepResult, Version,
+    Basis, ClusterId, Listed, MemberId, MemberStatus, Ordinal, PeerUrl, QuorumView, Refused, StepResult,
+    Version,
 };
-use quorate_core::plan::Basis;
 
 /// How long all members together have to answer one look: at first, and after looks that found no quorum. A cluster
 /// that is only just forming keeps a read waiting until it has a leader; the next look then finds one sooner.

@@ -2,8 +2,8 @@
 
 use super::{Case, Violation, majority, refuse, voters_but};
 use crate::memory::ChangeKind;
-use crate::model::{Listed, MemberId, Volume};
-use crate::plan::{Basis, Step};
+use crate::model::{Basis, Listed, MemberId, Volume};
+use crate::plan::Step;
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     let changes: Vec<&Step> = case

@@ -6,7 +6,7 @@ use super::check;
 use crate::memory::{Change, ChangeKind, Mark};
 use crate::model::*;
 use crate::plan::tests::fixture::{Fixture, id, o, url};
-use crate::plan::{Basis, Plan, StartHow, Step};
+use crate::plan::{Plan, StartHow, Step};
 
 /// The rules that `steps` break on this fixture, with `bend` applied to the memory the plan wants to store.
 fn broken(f: &Fixture, steps: Vec<Step>, bend: impl FnOnce(&mut crate::Memory)) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! What one look teaches the memory: ids, marks, versions, which intents came true, who is well again.
 
 use super::pass::Pass;
-use super::{Basis, BlockReason, pace};
+use super::{BlockReason, pace};
 use crate::memory::{ChangeKind, LearnerWatch, Mark};
-use crate::model::{Process, StepKind, StepResult};
+use crate::model::{Basis, Process, StepKind, StepResult};
 
 impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
@@ -55,6 +55,7 @@ impl Pass<'_> {
             }
             if status.is_some_and(|s| s.healthy) {
                 let since = *slot.healthy_since.get_or_insert(now);
+                slot.fails = 0;
                 if now - since >= pace::STABLE {
                     slot.starts = 0;
                     slot.replacements = 0;

@@ -48,7 +48,7 @@ impl Pass<'_> {
             Volume::Damaged { .. } if self.stopped(ordinal) => Some("its data is damaged"),
             _ if self.stopped(ordinal)
                 && !self.starting(ordinal)
-                && self.memory.slot(ordinal).starts >= pace::CRASH_LIMIT =>
+                && self.memory.slot(ordinal).fails >= pace::CRASH_LIMIT =>
             {
                 Some("it ends again and again")
             }

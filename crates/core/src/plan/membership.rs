@@ -1,10 +1,10 @@
 //! The one door through which the member list is changed: an intent first, one at a time, on a view of this pass.
 
 use super::pass::Pass;
-use super::{Basis, BlockReason, Step, WaitReason, pace};
+use super::{BlockReason, Step, WaitReason, pace};
 use crate::guard::Guard;
 use crate::memory::{Change, ChangeKind, Handover};
-use crate::model::{MemberId, Ordinal, PeerUrl, quorum};
+use crate::model::{Basis, MemberId, Ordinal, PeerUrl, quorum};
 
 impl Pass<'_> {
     fn change(&mut self, kind: ChangeKind, step: Step) {

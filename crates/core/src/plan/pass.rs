@@ -293,7 +293,7 @@ impl<'a> Pass<'a> {
         if !asked && self.elapsed(slot.last_start) < backoff(slot.starts) {
             let name = self.spec.member_name(ordinal);
             let detail = format!(
-                "{name} ended {} times without getting healthy ({how_it_ended})",
+                "{name} was started {} times without staying healthy ({how_it_ended})",
                 slot.starts
             );
             self.wait_until(WaitReason::BackingOff, Some(ordinal), detail, due);
@@ -318,6 +318,7 @@ impl<'a> Pass<'a> {
                 .map_or(version, |v| v.max(version)),
         );
         slot.starts = slot.starts.saturating_add(1);
+        slot.fails = slot.fails.saturating_add(1);
         slot.last_start = now;
         slot.healthy_since = None;
         let generation = slot.generation;

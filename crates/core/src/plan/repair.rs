@@ -45,13 +45,13 @@ impl Pass<'_> {
             (Volume::Empty, Process::Stopped { .. }) => Some("its data directory is gone".into()),
             (Volume::Damaged { why }, Process::Stopped { .. }) => Some(format!("its data is damaged: {why}")),
             (Volume::Data { .. }, Process::Stopped { last: Some(exit) })
-                if slot.starts >= pace::CRASH_LIMIT
+                if slot.fails >= pace::CRASH_LIMIT
                     && slot.replacements < pace::REPLACEMENTS_MAX
                     && !exit.asked =>
             {
                 Some(format!(
                     "it ended {} times without getting healthy ({})",
-                    slot.starts, exit.how
+                    slot.fails, exit.how
                 ))
             }
             _ => None,
@@ -64,7 +64,7 @@ impl Pass<'_> {
         let slot = self.memory.slot(ordinal);
         let tried = slot.version == Some(self.spec.version) && slot.served != Some(self.spec.version);
         let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
-        in_turn && tried && slot.starts >= pace::CRASH_LIMIT && self.stopped(ordinal)
+        in_turn && tried && slot.fails >= pace::CRASH_LIMIT && self.stopped(ordinal)
     }
 
     fn replace(&mut self, victim: &Known, ordinal: Ordinal, why: &str) {

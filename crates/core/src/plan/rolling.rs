@@ -19,7 +19,7 @@ impl Pass<'_> {
         if let Some(disturbed) = self.memory.disturbance.as_ref().map(|d| d.ordinal) {
             let name = self.spec.member_name(disturbed);
             if self.fails_as_wanted(disturbed) {
-                let starts = self.memory.slot(disturbed).starts;
+                let starts = self.memory.slot(disturbed).fails;
                 let version = self.spec.version;
                 let detail = format!(
                     "{name} ended {starts} times as etcd {version} without serving; no other is touched"

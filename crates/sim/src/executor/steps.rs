@@ -5,9 +5,9 @@
 //! from under a process.
 
 use quorate_core::model::{
-    Exit, Generation, MemberId, Ordinal, Refused, StepKind, StepResult, Time, Version,
+    Basis, Exit, Generation, MemberId, Ordinal, Refused, StepKind, StepResult, Time, Version,
 };
-use quorate_core::plan::{Basis, StartHow, Step};
+use quorate_core::plan::{StartHow, Step};
 
 use super::{Asking, DiesAt, Executor, Queued, Waiting};
 use crate::etcd::{As, Data, Operation, Place};

@@ -113,7 +113,7 @@ fn a_member_that_never_gets_up_is_replaced_a_bounded_number_of_times() {
     let mut f = Fixture::healthy(3);
     f.kill(2);
     let slot = f.memory.slots.get_mut(&o(2)).unwrap();
-    slot.starts = 6;
+    (slot.starts, slot.fails) = (6, 6);
     slot.last_start = f.now;
     assert!(
         f.steps()
@@ -177,4 +177,17 @@ fn a_learner_does_not_count_for_what_can_come_back() {
     f.plan();
     f.wipe(0).silence();
     assert!(reasons(&f.plan()).contains(&"QuorumLost"));
+}
+
+#[test]
+fn a_member_that_gets_healthy_each_time_is_not_replaced_however_often_it_is_killed() {
+    let mut f = Fixture::healthy(3);
+    let well = f.view(2).clone();
+    for _ in 0..20 {
+        f.kill(2);
+        let steps = f.later(Duration::from_secs(31)).steps();
+        assert_eq!(steps, ["start member 2 (g0) from its data, etcd 3.6.1"]);
+        *f.view(2) = well.clone();
+        f.later(Duration::from_secs(1)).plan();
+    }
 }
