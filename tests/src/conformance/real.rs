@@ -507,6 +507,12 @@ impl Real {
             None => None,
             Some(place) => {
                 let found = self.members.endpoint(place)?.member_list_linearizable().await;
+                if let Err(error) = &found
+                    && error.refusal() == quorate_client::Refusal::LeaderChanged
+                {
+                    // A busy machine lost a heartbeat just now: not what the script is about.
+                    return Err(Raced("leadership changed while the list was read".to_owned()).into());
+                }
                 let members = found.context("the leader does not tell the list")?.members;
                 let row = |m: &quorate_client::Member| place_of(&m.peer_urls).map(|p| (p, m.is_learner));
                 Some(members.iter().filter_map(row).collect::<BTreeMap<_, _>>())
