@@ -143,7 +143,9 @@ impl World {
             }
             FaultKind::CrashLoop => {
                 let ordinal = self.any_slot()?;
-                self.ground.slot(ordinal).crashes_until = long + 40;
+                // Long enough, now and then, for a member to be given up.
+                let until = long + self.rng.u64(20..200);
+                self.ground.slot(ordinal).crashes_until = until;
                 if self.rng.bool() && !self.fragile() {
                     self.ground.etcd.kill(place(ordinal));
                     self.exited(ordinal, "killed");
