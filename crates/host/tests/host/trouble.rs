@@ -52,6 +52,10 @@ fn a_foreign_process_on_a_port_is_named() {
             .trim()
             .parse::<u16>()
             .unwrap();
+        // A cluster that exists waits for its port; one that is yet to begin is refused at once.
+        let first = place.up();
+        place.until_ready().await;
+        first.down().await;
         let foreign = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         let up = place.up();
         let blocked = place.until("blocked", |s| !s.blocks.is_empty()).await;
