@@ -285,9 +285,11 @@ impl<'a> Pass<'a> {
             return;
         }
         let slot = self.memory.slot(ordinal);
+        // Only a process that was seen to end by itself is waited for: one that was stopped, or that nobody has seen
+        // end (quorate itself was restarted), is started at once.
         let (asked, how_it_ended) = match &view.process {
             Process::Stopped { last: Some(exit) } => (exit.asked, exit.how.clone()),
-            _ => (false, String::new()),
+            _ => (true, String::new()),
         };
         let due = slot.last_start + backoff(slot.starts);
         if !asked && self.elapsed(slot.last_start) < backoff(slot.starts) {
@@ -317,7 +319,7 @@ impl<'a> Pass<'a> {
                 .filter(|_| !joins)
                 .map_or(version, |v| v.max(version)),
         );
-        slot.starts = slot.starts.saturating_add(1);
+        slot.starts = if asked { 1 } else { slot.starts.saturating_add(1) };
         slot.fails = slot.fails.saturating_add(1);
         slot.last_start = now;
         slot.healthy_since = None;

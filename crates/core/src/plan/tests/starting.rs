@@ -236,3 +236,16 @@ fn foreign_data_that_turns_up_while_the_cluster_forms_is_not_started() {
     assert_eq!(plan.steps.len(), 0, "it never ran, so it has no data of its own");
     assert!(reasons(&plan).contains(&"ForeignData"));
 }
+
+#[test]
+fn a_supervisor_that_was_restarted_waits_for_nothing() {
+    let mut f = Fixture::healthy(3);
+    for _ in 0..20 {
+        for n in 0..3 {
+            f.view(n).process = Process::Stopped { last: None };
+            f.view(n).status = None;
+        }
+        f.observed.quorum = None;
+        assert_eq!(f.later(Duration::from_millis(100)).steps().len(), 3);
+    }
+}
