@@ -145,9 +145,10 @@ impl<E: FnMut(Event)> Supervision<E> {
         let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
         let cluster = manifest.cluster.clone();
         let stored = Journal::load(&root)?;
-        let journal = stored
-            .clone()
-            .unwrap_or_else(|| Journal::new(&cluster.name, cluster.tls));
+        let journal = match &stored {
+            Some(journal) => journal.with(journal.memory.clone().taken_up()),
+            None => Journal::new(&cluster.name, cluster.tls),
+        };
         if journal.cluster != cluster.name {
             let (present, wanted) = (journal.cluster, cluster.name);
             return Err(Error::OtherCluster {

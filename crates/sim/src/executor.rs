@@ -50,7 +50,7 @@ impl Store {
     pub fn load(&self, id: u8, starts: u64, until: Option<u64>) -> Executor {
         Executor {
             id,
-            memory: self.memory.clone(),
+            memory: self.memory.clone().taken_up(),
             number: self.number,
             queue: VecDeque::new(),
             waiting: None,

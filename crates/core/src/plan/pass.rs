@@ -285,11 +285,10 @@ impl<'a> Pass<'a> {
             return;
         }
         let slot = self.memory.slot(ordinal);
-        // Only a process that was seen to end by itself is waited for: one that was stopped, or that nobody has seen
-        // end (quorate itself was restarted), is started at once.
+        // Only a process that ended by itself is waited for: one that was stopped on purpose is started at once.
         let (asked, how_it_ended) = match &view.process {
             Process::Stopped { last: Some(exit) } => (exit.asked, exit.how.clone()),
-            _ => (true, String::new()),
+            _ => (false, String::new()),
         };
         let due = slot.last_start + backoff(slot.starts);
         if !asked && self.elapsed(slot.last_start) < backoff(slot.starts) {
