@@ -1,7 +1,7 @@
 //! From one member to five and back, under clients that write down every answer.
 #![cfg(feature = "e2e")]
 
-use quorate_tests::cluster::Cluster;
+use quorate_tests::cluster::{Cluster, is_ready, kill_member};
 use quorate_tests::etcd;
 use quorate_tests::torture::Torture;
 
@@ -32,4 +32,30 @@ fn no_acknowledged_write_is_lost_from_one_to_three_to_five_and_back() {
     }
     torture.verdict();
     cluster.stop();
+}
+
+/// etcd writes down what is committed only with the next entry. A survivor of two that is killed before that one
+/// forgets that it is alone and waits for a vote that never comes; so quorate has it write one.
+#[test]
+fn the_survivor_of_two_killed_at_once_still_serves() {
+    for version in ["3.4", "3.5", "3.6", "3.7"].map(etcd::newest) {
+        let mut cluster = Cluster::new(2, &version);
+        cluster.up();
+        cluster.await_ready(2, &version);
+        cluster.must(&["scale", "1"]);
+        let alone = cluster.await_status("one member in the list", |s| {
+            s.members.iter().filter(|m| m.id.is_some()).count() == 1
+        });
+        let survivor = alone
+            .members
+            .iter()
+            .find(|m| m.id.is_some())
+            .expect("one is left");
+        kill_member(survivor.pid.expect("a process"));
+        let after = cluster.await_status("it serves again", |s| {
+            is_ready(s, 1, &version) && s.members[0].pid != survivor.pid
+        });
+        assert_eq!(after.members[0].id, survivor.id);
+        cluster.stop();
+    }
 }
