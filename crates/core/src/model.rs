@@ -11,7 +11,7 @@ mod version;
 pub use basis::Basis;
 pub use ids::{ClusterId, Generation, MemberId, MemberName, Ordinal, PeerUrl, Token};
 pub use observed::{
-    Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Process, QuorumView, Refused, SlotView,
+    Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView, Refused, SlotView,
     StepKind, StepResult, Volume,
 };
 pub use spec::Spec;

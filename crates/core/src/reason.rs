@@ -69,6 +69,7 @@ reasons! {
         OldView: "OldView.md",
         Forming: "Forming.md",
         NoQuorum: "NoQuorum.md",
+        Preparing: "Preparing.md",
         MemberStarting: "MemberStarting.md",
         MemberStopping: "MemberStopping.md",
         BackingOff: "BackingOff.md",

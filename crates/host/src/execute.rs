@@ -40,6 +40,8 @@ impl Ground {
                 };
                 done(self.start(start).await)
             }
+            // A machine is a place for every member.
+            Step::Provide { .. } => StepResult::Done,
             Step::Stop { ordinal, since } => self.stop(*ordinal, *since).await,
             Step::AddLearner { peer_url, basis, .. } => {
                 let via = via(observed, None);

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Process, SlotView,
-    Spec, Token, Version, Volume,
+    ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Place, Process,
+    SlotView, Spec, Token, Version, Volume,
 };
 use quorate_datadir::{Attempt, DbLock, Look};
 
@@ -155,6 +155,7 @@ impl Ground {
             first_start,
             leftovers,
             asides,
+            place: Place::Ready,
             process,
             status: None,
             cannot_start,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use quorate_core::Memory;
 use quorate_core::memory::{Bootstrap, Mark, Slot};
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, Listed, MemberId, MemberStatus, Observed, Ordinal, Process,
-    QuorumView, SlotView, Spec, Time, Token, Version, Volume, quorum,
+    ClusterId, FirstStart, Generation, Listed, MemberId, MemberStatus, Observed, Ordinal, Place as Where,
+    Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume, quorum,
 };
 use quorate_core::plan::{Plan, plan};
 
@@ -231,6 +231,7 @@ impl Case {
                 FirstStart::Unknown
             },
             leftovers: Vec::new(),
+            place: Where::Ready,
             asides: 0,
             process: if state.runs == Runs::Stopped {
                 Process::Stopped { last: None }
@@ -251,6 +252,7 @@ impl Case {
             volume: Volume::Empty,
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
+            place: Where::Ready,
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,

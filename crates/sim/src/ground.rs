@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::Memory;
 use quorate_core::model::{
-    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome, Process,
-    QuorumView, SlotView, Spec, Time, Token, Version, Volume,
+    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome,
+    Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume,
 };
 
 use crate::etcd::{Data, EtcdModel, Place, Wal};
@@ -71,6 +71,19 @@ pub struct Aside {
     pub at: u64,
 }
 
+/// A place that was made for a process: for one volume, version and configuration.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Which volume.
+    pub generation: Generation,
+    /// With which digest.
+    pub config: String,
+    /// With which etcd in it.
+    pub version: Version,
+    /// From when on a process can be started in it.
+    pub ready_at: u64,
+}
+
 /// A disk on its way out.
 #[derive(Clone, Debug)]
 pub struct Dying {
@@ -87,6 +100,8 @@ pub struct Dying {
 pub struct Slot {
     /// The process.
     pub process: Proc,
+    /// Where it runs, on a ground of pods.
+    pub pod: Option<Pod>,
     /// First-start evidence by volume.
     pub first: BTreeMap<Generation, FirstRecord>,
     /// The newest minor that could replay each volume's log, where there is a limit.
@@ -119,6 +134,7 @@ impl Default for Slot {
     fn default() -> Self {
         Self {
             process: Proc::Stopped { last: None },
+            pod: None,
             first: BTreeMap::new(),
             replay: BTreeMap::new(),
             asides: Vec::new(),
@@ -181,6 +197,8 @@ pub struct Ground {
     pub etcd: EtcdModel,
     /// By ordinal.
     pub slots: BTreeMap<Ordinal, Slot>,
+    /// Do processes run in pods that have to be made first?
+    pub pods: bool,
     /// What a wall clock shows beyond the ticks.
     pub clock_ahead_ms: u64,
 }
@@ -202,7 +220,7 @@ impl Ground {
         let ordinals: BTreeSet<Ordinal> = wanted.chain(memory.slots.keys().copied()).collect();
         let slots = ordinals
             .into_iter()
-            .map(|o| (o, self.look(o, memory.slot(o).generation)))
+            .map(|o| (o, self.look(o, memory.slot(o).generation, &spec.config)))
             .collect();
         Observed {
             at: self.now(),
@@ -241,7 +259,7 @@ impl Ground {
             .find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p) && !learner(p))
     }
 
-    fn look(&self, ordinal: Ordinal, generation: Generation) -> SlotView {
+    fn look(&self, ordinal: Ordinal, generation: Generation, config: &str) -> SlotView {
         let (at, now) = (place(ordinal), self.etcd.now);
         let Some(slot) = self.slots.get(&ordinal) else {
             return self.never_seen(at);
@@ -269,16 +287,42 @@ impl Ground {
                 .filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
             old.map(|(g, _)| *g).collect()
         });
+        let where_to = self.where_to(slot, generation, config);
+        let volume = if where_to == Where::Ready {
+            volume
+        } else {
+            Volume::Unknown
+        };
         SlotView {
             peer_url: at.url(),
             volume,
             first_start,
             leftovers,
+            place: where_to,
             asides: slot.asides.len() as u32,
             process: self.process(slot),
             status: self.status(ordinal),
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
             replay_limit: self.replay_limit(ordinal, generation),
+        }
+    }
+
+    /// Is there a pod for this volume and configuration?
+    fn where_to(&self, slot: &Slot, generation: Generation, config: &str) -> Where {
+        if !self.pods || !matches!(slot.process, Proc::Stopped { .. }) {
+            return Where::Ready;
+        }
+        match &slot.pod {
+            Some(pod) if pod.generation == generation && pod.config == config => {
+                if pod.ready_at <= self.etcd.now {
+                    Where::Ready
+                } else {
+                    Where::Preparing {
+                        why: "the pod is being made".into(),
+                    }
+                }
+            }
+            _ => Where::Absent,
         }
     }
 
@@ -288,6 +332,7 @@ impl Ground {
             volume: Volume::Empty,
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
+            place: if self.pods { Where::Absent } else { Where::Ready },
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
@@ -359,6 +404,7 @@ impl Ground {
                     how: "exit 0".into(),
                 };
                 slot.process = Proc::Stopped { last: Some(exit) };
+                slot.pod = None;
             }
         }
     }

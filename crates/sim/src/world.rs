@@ -102,6 +102,8 @@ impl World {
         let mut ground = Ground {
             etcd,
             slots: Default::default(),
+            // Every other world is one of pods.
+            pods: options.seed % 2 == 1,
             clock_ahead_ms: 0,
         };
         (0..spec.replicas).for_each(|o| _ = ground.slot(Ordinal(o)));

@@ -4,12 +4,22 @@ use std::collections::BTreeSet;
 
 use super::{Case, Violation, refuse};
 use crate::memory::Mark;
-use crate::model::{FirstStart, Generation, Ordinal, Process, SlotView, Version, Volume};
+use crate::model::{FirstStart, Generation, Ordinal, Place, Process, SlotView, Version, Volume};
 use crate::plan::{StartHow, Step};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     let mut seen = BTreeSet::new();
     for step in &case.plan.steps {
+        if let Step::Provide {
+            ordinal, generation, ..
+        } = step
+        {
+            let idle = case.observed.slots.get(ordinal);
+            let idle = idle.is_some_and(|v| matches!(v.process, Process::Stopped { .. }));
+            if !idle || *generation != case.after.slot(*ordinal).generation || !seen.insert(*ordinal) {
+                refuse(found, 7, format!("{step} where one may be in use"));
+            }
+        }
         let Step::Start {
             ordinal,
             generation,
@@ -28,6 +38,9 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         };
         if !matches!(view.process, Process::Stopped { .. }) {
             refuse(found, 7, format!("{step} while its process runs"));
+        }
+        if view.place != Place::Ready {
+            refuse(found, 4, format!("{step} where there is no place for it"));
         }
         volume(case, step, *ordinal, *generation, view, found);
         newness(case, step, *ordinal, how, view, found);

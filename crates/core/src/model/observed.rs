@@ -34,6 +34,8 @@ pub struct SlotView {
     pub leftovers: Vec<Generation>,
     /// How many sets of old data of this slot lie aside.
     pub asides: u32,
+    /// Whether there is anything to start a process in.
+    pub place: Place,
     /// The process.
     pub process: Process,
     /// What the member itself answered in this pass.
@@ -43,6 +45,21 @@ pub struct SlotView {
     /// The newest minor that could replay the log of the present volume, if there is such a limit. Looked at when the
     /// spec wants a newer minor than the memory knows to have served; `None` otherwise.
     pub replay_limit: Option<u32>,
+}
+
+/// Where a slot's process would run. On a machine that is the machine; in Kubernetes a pod with its claim, which has to
+/// be made first, and whose volume cannot be looked at before that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// It is there, and a start can be asked for.
+    Ready,
+    /// It is being made.
+    Preparing {
+        /// How far that has got, or what keeps it.
+        why: String,
+    },
+    /// There is none for the present volume and configuration.
+    Absent,
 }
 
 /// A data directory at a glance.
@@ -172,6 +189,8 @@ pub struct Outcome {
 /// Kinds of steps, without their objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StepKind {
+    /// Make the place of a slot.
+    Provide,
     /// Start a member's process.
     Start,
     /// Stop a member's process.
@@ -192,7 +211,8 @@ pub enum StepKind {
 
 impl StepKind {
     /// All of them.
-    pub const ALL: [StepKind; 8] = [
+    pub const ALL: [StepKind; 9] = [
+        StepKind::Provide,
         StepKind::Start,
         StepKind::Stop,
         StepKind::AddLearner,

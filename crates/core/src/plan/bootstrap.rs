@@ -17,13 +17,13 @@ impl Pass<'_> {
             let detail = format!("etcd {version} is not one that quorate starts a cluster with");
             return self.block(BlockReason::VersionPath, None, detail);
         }
-        let mut members = std::collections::BTreeMap::new();
-        for &ordinal in &ordinals {
-            match self.ready_to_begin(ordinal) {
-                Ok(url) => members.insert(ordinal, url),
-                Err(()) => return,
-            };
-        }
+        let ready = ordinals.iter().map(|o| self.ready_to_begin(*o));
+        // All places are made at once; none is started before every one is there and empty.
+        let ready: Vec<Option<PeerUrl>> = ready.collect();
+        let Some(urls) = ready.into_iter().collect::<Option<Vec<PeerUrl>>>() else {
+            return;
+        };
+        let members = ordinals.iter().copied().zip(urls).collect();
         let token = self.observed.fresh_token.clone();
         self.memory.bootstrap = Some(Bootstrap { token, members });
         for ordinal in ordinals {
@@ -33,7 +33,7 @@ impl Pass<'_> {
     }
 
     /// A slot takes part only if nothing is there. Otherwise says what is in the way.
-    fn ready_to_begin(&mut self, ordinal: Ordinal) -> Result<PeerUrl, ()> {
+    fn ready_to_begin(&mut self, ordinal: Ordinal) -> Option<PeerUrl> {
         let name = self.spec.member_name(ordinal);
         let Some(view) = self.view(ordinal) else {
             self.wait(
@@ -41,7 +41,7 @@ impl Pass<'_> {
                 Some(ordinal),
                 format!("{name} has not been looked at yet"),
             );
-            return Err(());
+            return None;
         };
         if let Some(why) = &view.cannot_start {
             self.block(
@@ -49,7 +49,10 @@ impl Pass<'_> {
                 Some(ordinal),
                 format!("{name} cannot be started: {why}"),
             );
-            return Err(());
+            return None;
+        }
+        if !self.placed(ordinal, self.spec.version) {
+            return None;
         }
         if view.volume == Volume::Unknown {
             self.wait(
@@ -57,7 +60,7 @@ impl Pass<'_> {
                 Some(ordinal),
                 format!("the volume of {name} cannot be looked at yet"),
             );
-            return Err(());
+            return None;
         }
         let idle = matches!(view.process, Process::Stopped { .. });
         if view.volume != Volume::Empty || !view.leftovers.is_empty() || !idle {
@@ -65,9 +68,9 @@ impl Pass<'_> {
                 "the place of {name} holds data of a cluster that is not on record; it was left as it is"
             );
             self.block(BlockReason::ForeignData, Some(ordinal), detail);
-            return Err(());
+            return None;
         }
-        Ok(view.peer_url.clone())
+        Some(view.peer_url.clone())
     }
 
     fn as_first_member(&self) -> StartHow {

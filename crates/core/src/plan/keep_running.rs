@@ -3,7 +3,7 @@
 
 use super::pass::Pass;
 use super::{BlockReason, StartHow, WaitReason};
-use crate::model::{ClusterId, FirstStart, Ordinal, Process, SlotView, Volume, quorum};
+use crate::model::{ClusterId, FirstStart, Ordinal, Place, Process, SlotView, Volume, quorum};
 
 impl Pass<'_> {
     /// Starts what is down, and says what is not well yet.
@@ -12,6 +12,9 @@ impl Pass<'_> {
             let Some(view) = self.view(ordinal) else { continue };
             let name = self.spec.member_name(ordinal);
             match (&view.process, &view.volume) {
+                (Process::Stopped { .. }, _) if view.place != Place::Ready && self.belongs(ordinal) => {
+                    self.placed(ordinal, self.start_version(ordinal));
+                }
                 (Process::Stopped { .. }, Volume::Data { member, cluster }) => {
                     if !self.holds_its_own_data(ordinal) {
                         let detail = format!(

@@ -7,8 +7,8 @@ use super::{Block, BlockReason, Plan, Step, Wait, WaitReason, pace};
 use crate::guard::{Counted, Guards};
 use crate::memory::{Disturbance, Mark, Memory, Slot};
 use crate::model::{
-    FirstStart, Listed, MemberId, Observed, Ordinal, Process, QuorumView, SlotView, Spec, Time, Version,
-    Volume,
+    FirstStart, Listed, MemberId, Observed, Ordinal, Place, Process, QuorumView, SlotView, Spec, Time,
+    Version, Volume,
 };
 
 /// The state of one pass.
@@ -258,7 +258,7 @@ impl<'a> Pass<'a> {
 
     /// The version for a volume that never ran: the wanted one once the members are of its minor, else the newest patch
     /// of their lowest minor, for a leader may hand it log entries that only the older minor can read.
-    fn join_version(&self) -> Version {
+    pub fn join_version(&self) -> Version {
         let ran = |s: &&Slot| s.member.is_some() && s.mark == Mark::Started;
         let members = self.memory.slots.values().filter(ran);
         let served: Vec<Version> = members.filter_map(|s| s.served.or(s.version)).collect();
@@ -270,6 +270,29 @@ impl<'a> Pass<'a> {
         }
         let of_it = served.into_iter().filter(|v| v.minor == lowest);
         of_it.max().unwrap_or(self.spec.version)
+    }
+
+    /// Is there a place for a slot's process? If not it is asked for, and waited for.
+    pub fn placed(&mut self, ordinal: Ordinal, version: Version) -> bool {
+        let Some(view) = self.view(ordinal) else {
+            return false;
+        };
+        match &view.place {
+            Place::Ready => return true,
+            Place::Preparing { why } => {
+                let detail = format!("{}: {why}", self.spec.member_name(ordinal));
+                self.wait(WaitReason::Preparing, Some(ordinal), detail);
+            }
+            Place::Absent => {
+                let generation = self.memory.slot(ordinal).generation;
+                self.step(Step::Provide {
+                    ordinal,
+                    generation,
+                    version,
+                });
+            }
+        }
+        false
     }
 
     /// Plans a start, unless it is too soon after the last one or the ground cannot.

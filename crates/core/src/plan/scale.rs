@@ -60,6 +60,9 @@ impl Pass<'_> {
             // Retiring sees to it; until then the place is taken.
             return true;
         }
+        if !self.placed(ordinal, self.join_version()) {
+            return true;
+        }
         if view.volume == Volume::Unknown {
             self.wait(
                 WaitReason::MemberStarting,

@@ -13,6 +13,15 @@ use crate::model::{
 /// Something for the ground to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
+    /// Make the place in which a slot's process can be started: nothing is started by it.
+    Provide {
+        /// Which slot.
+        ordinal: Ordinal,
+        /// For which of its volumes.
+        generation: Generation,
+        /// For which etcd.
+        version: Version,
+    },
     /// Start the process of a slot on one volume.
     Start {
         /// Which slot.
@@ -104,6 +113,7 @@ impl Step {
     /// What kind it is.
     pub fn kind(&self) -> StepKind {
         match self {
+            Step::Provide { .. } => StepKind::Provide,
             Step::Start { .. } => StepKind::Start,
             Step::Stop { .. } => StepKind::Stop,
             Step::AddLearner { .. } => StepKind::AddLearner,
@@ -146,6 +156,16 @@ impl Step {
 
     fn told(&self, place: &dyn Fn(Ordinal) -> String, member: &dyn Fn(MemberId) -> String) -> String {
         match self {
+            Step::Provide {
+                ordinal,
+                generation,
+                version,
+            } => {
+                format!(
+                    "make a place for {} ({generation}), etcd {version}",
+                    place(*ordinal)
+                )
+            }
             Step::Start {
                 ordinal,
                 generation,

@@ -11,12 +11,17 @@ use quorate_core::plan::{StartHow, Step};
 
 use super::{Asking, DiesAt, Executor, Queued, Waiting};
 use crate::etcd::{As, Data, Operation, Place};
-use crate::ground::{Aside, FirstRecord, Proc, place};
+use crate::ground::{Aside, FirstRecord, Pod, Proc, place};
 use crate::world::World;
 
 impl World {
     pub(super) fn effect(&mut self, me: &mut Executor, queued: &Queued) {
         match &queued.step {
+            Step::Provide {
+                ordinal,
+                generation,
+                version,
+            } => self.provide(queued, *ordinal, *generation, *version),
             Step::Start {
                 ordinal,
                 generation,
@@ -43,6 +48,21 @@ impl World {
         }
     }
 
+    /// Makes a pod, in place of one that was made for something else. A pod in which a process runs is left alone.
+    fn provide(&mut self, queued: &Queued, ordinal: Ordinal, generation: Generation, version: Version) {
+        let ready_at = self.ground.etcd.now + self.rng.u64(1..20);
+        let slot = self.ground.slot(ordinal);
+        let same = |pod: &Pod| pod.generation == generation && pod.config == queued.config;
+        if matches!(slot.process, Proc::Stopped { .. }) && !slot.pod.as_ref().is_some_and(same) {
+            slot.pod = Some(Pod {
+                generation,
+                config: queued.config.clone(),
+                version,
+                ready_at,
+            });
+        }
+    }
+
     fn start(
         &mut self,
         me: &mut Executor,
@@ -51,10 +71,19 @@ impl World {
         how: &StartHow,
         version: Version,
     ) -> StepResult {
-        let now = self.ground.etcd.now;
+        let (now, pods) = (self.ground.etcd.now, self.ground.pods);
         let slot = self.ground.slot(ordinal);
         if !matches!(slot.process, Proc::Stopped { .. }) {
             return StepResult::Done;
+        }
+        if pods {
+            let fits = |pod: &Pod| pod.generation == generation && pod.ready_at <= now;
+            if slot.pod.as_ref().is_some_and(|pod| pod.version != version) {
+                slot.pod = None; // It is made anew, for this version.
+            }
+            if !slot.pod.as_ref().is_some_and(fits) {
+                return StepResult::Refused(Refused::Other("there is no pod for it".into()));
+            }
         }
         if slot.taken_until > now {
             return StepResult::Refused(Refused::Other("port 2380 is taken".into()));

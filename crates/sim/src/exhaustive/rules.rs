@@ -71,6 +71,7 @@ fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result
             }
         }
         Step::DropAside { .. } => Err("there is none".into()),
+        Step::Provide { .. } => Err("every place is there".into()),
         Step::Stop { .. } | Step::AddLearner { .. } | Step::Promote { .. } | Step::MoveLeader { .. } => {
             Ok(())
         }

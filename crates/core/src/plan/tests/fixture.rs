@@ -85,6 +85,7 @@ impl Fixture {
             volume: Volume::Empty,
             first_start: FirstStart::Unknown,
             leftovers: vec![],
+            place: Place::Ready,
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
