@@ -7,13 +7,10 @@
 
 use std::path::Path;
 
-use quorate_core::model::{
-    Generation, MemberId, Observed, Ordinal, Process, Refused, StepResult, Time, Version,
-};
+use quorate_core::model::{Generation, Observed, Ordinal, Process, Refused, StepResult, Time, Version};
 use quorate_core::plan::{StartHow, Step};
 use quorate_datadir::Look;
 
-use crate::ask::Change;
 use crate::build::Arguments;
 use crate::ground::Ground;
 use crate::observe::aside_name;
@@ -43,27 +40,15 @@ impl Ground {
             // A machine is a place for every member.
             Step::Provide { .. } => StepResult::Done,
             Step::Stop { ordinal, since } => self.stop(*ordinal, *since).await,
-            Step::AddLearner { peer_url, basis, .. } => {
-                let via = via(observed, None);
-                self.clients
-                    .change(&via, Change::AddLearner(peer_url), *basis)
-                    .await
-            }
-            Step::Promote { member, basis, .. } => {
-                let via = via(observed, None);
-                self.clients.change(&via, Change::Promote(*member), *basis).await
-            }
-            Step::Remove { member, basis } => {
-                // Not through the one that goes: it stops answering when it is gone.
-                let via = via(observed, Some(*member));
-                self.clients.change(&via, Change::Remove(*member), *basis).await
-            }
-            Step::MoveLeader { from, to } => match slot_of(observed, *from) {
-                Some(leader) => self.clients.move_leader(leader, *to).await,
-                None => StepResult::Refused(Refused::Other(format!("the leader {from} does not answer"))),
-            },
             Step::SetAside { ordinal, generation } => done(self.set_aside(*ordinal, *generation).await),
             Step::DropAside { ordinal, keep } => done(self.drop_asides(*ordinal, *keep).await),
+            Step::AddLearner { .. }
+            | Step::Promote { .. }
+            | Step::Remove { .. }
+            | Step::MoveLeader { .. } => {
+                let nobody = StepResult::Refused(Refused::Other("etcd is not asked for this".to_owned()));
+                self.clients.execute(step, observed).await.unwrap_or(nobody)
+            }
         }
     }
 
@@ -228,33 +213,4 @@ fn done(result: Result<(), Error>) -> StepResult {
         Ok(()) => StepResult::Done,
         Err(error) => StepResult::Refused(Refused::Other(error.chain())),
     }
-}
-
-/// Healthy voters to ask, the leader first, never `except`.
-fn via(observed: &Observed, except: Option<MemberId>) -> Vec<Ordinal> {
-    let Some(quorum) = &observed.quorum else {
-        return Vec::new();
-    };
-    let votes = |id: MemberId| quorum.members.iter().any(|m| m.id == id && !m.learner);
-    let healthy = observed.slots.iter().filter_map(|(ordinal, slot)| {
-        let status = slot
-            .status
-            .as_ref()
-            .filter(|status| status.healthy && votes(status.member))?;
-        (Some(status.member) != except).then_some((Some(status.member) != quorum.leader, *ordinal))
-    });
-    let mut all: Vec<(bool, Ordinal)> = healthy.collect();
-    all.sort();
-    all.into_iter().map(|(_, ordinal)| ordinal).collect()
-}
-
-/// The slot in which `member` answered.
-fn slot_of(observed: &Observed, member: MemberId) -> Option<Ordinal> {
-    let answers =
-        |slot: &&quorate_core::model::SlotView| slot.status.as_ref().is_some_and(|s| s.member == member);
-    observed
-        .slots
-        .iter()
-        .find(|(_, slot)| answers(slot))
-        .map(|(ordinal, _)| *ordinal)
 }

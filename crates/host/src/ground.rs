@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use quorate_api::Cluster;
+use quorate_client::Members;
 use quorate_core::model::{MemberName, Ordinal, PeerUrl, Version};
 
-use crate::ask::Clients;
 use crate::find::{EtcdBinary, Finder, Places};
 use crate::journal::Journal;
 use crate::ports::{self, Asked};
@@ -24,7 +24,7 @@ pub(crate) struct Ground {
     pub(crate) journal: Journal,
     pub(crate) cluster: Cluster,
     pub(crate) runner: Runner,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Members,
     pub(crate) replays: Replays,
     finder: Option<Finder>,
 }
@@ -43,7 +43,7 @@ impl Ground {
             journal,
             cluster,
             runner: Runner::new(launcher),
-            clients: Clients::default(),
+            clients: Members::default(),
             replays: Replays::default(),
             finder,
         }

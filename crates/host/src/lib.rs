@@ -13,7 +13,6 @@
 //! on a volume that may have run; an effect before the journal that explains it is on the disk; data deleted that
 //! was not first moved aside.
 
-mod ask;
 mod build;
 mod certs;
 pub mod control;

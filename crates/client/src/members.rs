@@ -1,19 +1,19 @@
-//! Asking members, and asking etcd for changes, in the planner's words.
+//! All members of a cluster, in the planner's words: what they say, and the steps that etcd itself is asked for.
 //!
-//! In: endpoints by ordinal. Out: [`Answers`], and [`StepResult`]s. A member that does not answer is absent, never an
+//! In: endpoints by ordinal, steps. Out: [`Answers`], and [`StepResult`]s. A member that does not answer is absent, never an
 //! error. A change is asked for once, of one member, after the list it was planned on was read again there.
 //! Never: a retry of a change whose effect is not known.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_client::{
-    Alarm, AlarmKind, Endpoint, Error as ClientError, Outcome, Refusal, Target, Timeouts, Tls,
-};
 use quorate_core::model::{
-    Basis, ClusterId, Listed, MemberId, MemberStatus, Ordinal, PeerUrl, QuorumView, Refused, StepResult,
-    Version,
+    Basis, ClusterId, Listed, MemberId, MemberStatus, Observed, Ordinal, PeerUrl, QuorumView, Refused,
+    SlotView, StepResult, Version,
 };
+use quorate_core::plan::Step;
+
+use crate::{Alarm, AlarmKind, Endpoint, Error as ClientError, Outcome, Refusal, Target, Timeouts, Tls};
 
 /// How long all members together have to answer one look: at first, and after looks that found no quorum. A cluster
 /// that is only just forming keeps a read waiting until it has a leader; the next look then finds one sooner.
@@ -27,14 +27,14 @@ const LIST_LIMIT: Duration = Duration::from_millis(1500);
 /// How long a change may take. With the list it must stay below the planner's `CHANGE_DEADLINE`.
 const CHANGE_LIMIT: Duration = Duration::from_secs(4);
 
-/// Written and deleted by [`Clients::settle`].
+/// Written and deleted by [`Members::settle`].
 const SETTLE_KEY: &[u8] = b"quorate/before-upgrade";
 /// How long each of its two writes may take.
 const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Connections to the members.
 #[derive(Debug, Default)]
-pub(crate) struct Clients {
+pub struct Members {
     tls: Option<Tls>,
     endpoints: BTreeMap<Ordinal, Endpoint>,
     /// Looks before a quorum answered for the first time.
@@ -45,22 +45,24 @@ pub(crate) struct Clients {
 
 /// What the members said.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
-    pub(crate) statuses: BTreeMap<Ordinal, MemberStatus>,
-    pub(crate) quorum: Option<QuorumView>,
+pub struct Answers {
+    /// What each said of itself.
+    pub statuses: BTreeMap<Ordinal, MemberStatus>,
+    /// The member list, read linearizably.
+    pub quorum: Option<QuorumView>,
 }
 
 /// A change of the member list.
 #[derive(Clone, Debug)]
-pub(crate) enum Change<'a> {
+enum Change<'a> {
     AddLearner(&'a PeerUrl),
     Promote(MemberId),
     Remove(MemberId),
 }
 
-impl Clients {
+impl Members {
     /// Connections with this TLS material from now on; the present ones are dropped.
-    pub(crate) fn renew(&mut self, tls: Option<Tls>) {
+    pub fn renew(&mut self, tls: Option<Tls>) {
         self.tls = tls;
         self.endpoints.clear();
     }
@@ -79,12 +81,12 @@ impl Clients {
     }
 
     /// Forgets connections to members that do not run.
-    pub(crate) fn keep_only(&mut self, running: impl Fn(Ordinal) -> bool) {
+    pub fn keep_only(&mut self, running: impl Fn(Ordinal) -> bool) {
         self.endpoints.retain(|ordinal, _| running(*ordinal));
     }
 
     /// Asks all members at once.
-    pub(crate) async fn look(&mut self, running: &BTreeMap<Ordinal, String>) -> Answers {
+    pub async fn look(&mut self, running: &BTreeMap<Ordinal, String>) -> Answers {
         let mut ordinals = Vec::new();
         let mut targets = Vec::new();
         for (ordinal, url) in running {
@@ -104,7 +106,7 @@ impl Clients {
         } else {
             self.vain.min(LOOK_LIMITS.len() - 1)
         };
-        let view = quorate_client::QuorumView::ask(&targets, LOOK_LIMITS[limit]).await;
+        let view = crate::QuorumView::ask(&targets, LOOK_LIMITS[limit]).await;
         self.served |= view.member_list.is_some();
         self.vain = self.vain.saturating_add(1);
         let mut statuses = BTreeMap::new();
@@ -127,8 +129,26 @@ impl Clients {
         Answers { statuses, quorum }
     }
 
+    /// Does a step that etcd is asked for; `None` if it is the ground's.
+    pub async fn execute(&self, step: &Step, observed: &Observed) -> Option<StepResult> {
+        let (change, basis, except) = match step {
+            Step::AddLearner { peer_url, basis, .. } => (Change::AddLearner(peer_url), basis, None),
+            Step::Promote { member, basis, .. } => (Change::Promote(*member), basis, None),
+            // Not through the one that goes: it stops answering when it is gone.
+            Step::Remove { member, basis } => (Change::Remove(*member), basis, Some(*member)),
+            Step::MoveLeader { from, to } => {
+                return Some(match slot_of(observed, *from) {
+                    Some(leader) => self.move_leader(leader, *to).await,
+                    None => StepResult::Refused(Refused::Other(format!("the leader {from} does not answer"))),
+                });
+            }
+            _ => return None,
+        };
+        Some(self.change(&via(observed, except), change, *basis).await)
+    }
+
     /// Asks for a change of the member list, through the first of `via` that can give the present list.
-    pub(crate) async fn change(&self, via: &[Ordinal], change: Change<'_>, basis: Basis) -> StepResult {
+    async fn change(&self, via: &[Ordinal], change: Change<'_>, basis: Basis) -> StepResult {
         let mut failures = Vec::new();
         for endpoint in via
             .iter()
@@ -156,7 +176,7 @@ impl Clients {
     /// applied the log. etcd 3.4 records that only with a write. Without one, 3.5.26 and later apply membership
     /// entries again when they first start on that data, take members that are yet to be replayed for zombies, and
     /// mark them as removed; with 3.6, which believes that mark, the cluster falls apart.
-    pub(crate) async fn settle(&self, via: Ordinal) -> Result<(), String> {
+    pub async fn settle(&self, via: Ordinal) -> Result<(), String> {
         let Some(endpoint) = self.endpoints.get(&via) else {
             return Err("it is not connected".to_owned());
         };
@@ -173,7 +193,7 @@ impl Clients {
     }
 
     /// Asks the leader in slot `via` to hand over to `to`.
-    pub(crate) async fn move_leader(&self, via: Ordinal, to: MemberId) -> StepResult {
+    async fn move_leader(&self, via: Ordinal, to: MemberId) -> StepResult {
         let Some(endpoint) = self.endpoints.get(&via) else {
             return StepResult::Refused(Refused::Other("the leader cannot be asked".to_owned()));
         };
@@ -237,6 +257,34 @@ async fn write_an_entry(endpoint: &Endpoint) {
     let _ = endpoint.disarm(nothing).await;
 }
 
+/// Healthy voters to ask, the leader first, never `except`.
+fn via(observed: &Observed, except: Option<MemberId>) -> Vec<Ordinal> {
+    let Some(quorum) = &observed.quorum else {
+        return Vec::new();
+    };
+    let votes = |id: MemberId| quorum.members.iter().any(|m| m.id == id && !m.learner);
+    let healthy = observed.slots.iter().filter_map(|(ordinal, slot)| {
+        let status = slot
+            .status
+            .as_ref()
+            .filter(|status| status.healthy && votes(status.member))?;
+        (Some(status.member) != except).then_some((Some(status.member) != quorum.leader, *ordinal))
+    });
+    let mut all: Vec<(bool, Ordinal)> = healthy.collect();
+    all.sort();
+    all.into_iter().map(|(_, ordinal)| ordinal).collect()
+}
+
+/// The slot in which `member` answered.
+fn slot_of(observed: &Observed, member: MemberId) -> Option<Ordinal> {
+    let answers = |slot: &&SlotView| slot.status.as_ref().is_some_and(|s| s.member == member);
+    observed
+        .slots
+        .iter()
+        .find(|(_, slot)| answers(slot))
+        .map(|(ordinal, _)| *ordinal)
+}
+
 fn refused(error: &ClientError) -> StepResult {
     if error.outcome() == Outcome::Unknown {
         return StepResult::Unclear(error.chain());
@@ -251,7 +299,7 @@ fn refused(error: &ClientError) -> StepResult {
     })
 }
 
-fn in_list(member: quorate_client::Member) -> Listed {
+fn in_list(member: crate::Member) -> Listed {
     Listed {
         id: MemberId(member.id),
         name: member.name,
@@ -260,7 +308,7 @@ fn in_list(member: quorate_client::Member) -> Listed {
     }
 }
 
-fn member_status(status: &quorate_client::Status, healthy: bool) -> Option<MemberStatus> {
+fn member_status(status: &crate::Status, healthy: bool) -> Option<MemberStatus> {
     let version: Version = status.version.parse().ok()?;
     Some(MemberStatus {
         member: MemberId(status.member_id),
@@ -306,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn with_nobody_to_ask_nothing_happened() {
-        let result = Clients::default()
+        let result = Members::default()
             .change(&[Ordinal(0)], Change::Remove(MemberId(1)), Basis(0))
             .await;
         assert!(
