@@ -318,6 +318,7 @@ impl Ground {
                     Where::Ready
                 } else {
                     Where::Preparing {
+                        version: pod.version,
                         why: "the pod is being made".into(),
                     }
                 }

@@ -55,6 +55,8 @@ pub enum Place {
     Ready,
     /// It is being made.
     Preparing {
+        /// For which etcd.
+        version: Version,
         /// How far that has got, or what keeps it.
         why: String,
     },

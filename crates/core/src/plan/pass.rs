@@ -279,11 +279,15 @@ impl<'a> Pass<'a> {
         };
         match &view.place {
             Place::Ready => return true,
-            Place::Preparing { why } => {
+            Place::Preparing {
+                version: made_for,
+                why,
+            } if *made_for == version => {
                 let detail = format!("{}: {why}", self.spec.member_name(ordinal));
                 self.wait(WaitReason::Preparing, Some(ordinal), detail);
             }
-            Place::Absent => {
+            // One that is being made for another etcd may never be ready: that etcd may not be there to be had.
+            Place::Preparing { .. } | Place::Absent => {
                 let generation = self.memory.slot(ordinal).generation;
                 self.step(Step::Provide {
                     ordinal,

@@ -52,7 +52,8 @@ impl World {
     fn provide(&mut self, queued: &Queued, ordinal: Ordinal, generation: Generation, version: Version) {
         let ready_at = self.ground.etcd.now + self.rng.u64(1..20);
         let slot = self.ground.slot(ordinal);
-        let same = |pod: &Pod| pod.generation == generation && pod.config == queued.config;
+        let same =
+            |pod: &Pod| pod.generation == generation && pod.config == queued.config && pod.version == version;
         if matches!(slot.process, Proc::Stopped { .. }) && !slot.pod.as_ref().is_some_and(same) {
             slot.pod = Some(Pod {
                 generation,

@@ -252,3 +252,56 @@ fn a_supervisor_that_begins_waits_for_nothing() {
         assert_eq!(again.len(), 0, "but a start that came to nothing is waited for");
     }
 }
+
+#[test]
+fn a_place_is_made_before_anything_is_started_in_it() {
+    let mut f = Fixture::empty(3);
+    for n in 0..3 {
+        f.view(n).place = Place::Absent;
+        f.view(n).volume = Volume::Unknown;
+    }
+    let made = |n| format!("make a place for member {n} (g0), etcd {V}");
+    assert_eq!(f.steps(), [made(0), made(1), made(2)], "all at once");
+    for n in 0..3 {
+        let why = "the pod is being scheduled".to_owned();
+        f.view(n).place = Place::Preparing { version: V, why };
+    }
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["Preparing"; 3]));
+    assert_eq!(
+        f.memory.bootstrap, None,
+        "nothing is latched before all are there"
+    );
+    for n in 0..2 {
+        f.view(n).place = Place::Ready;
+        f.view(n).volume = Volume::Empty;
+    }
+    assert_eq!(f.steps().len(), 0, "and none is started before the last");
+    f.view(2).place = Place::Ready;
+    f.view(2).volume = Volume::Empty;
+    assert_eq!(f.steps().len(), 3);
+}
+
+#[test]
+fn a_place_for_another_version_is_made_anew() {
+    let mut f = Fixture::healthy(3);
+    f.kill(1).view(1).place = Place::Preparing {
+        version: Version::new(3, 6, 99),
+        why: "no such image".to_owned(),
+    };
+    f.view(1).volume = Volume::Unknown;
+    assert_eq!(f.steps(), [format!("make a place for member 1 (g0), etcd {V}")]);
+}
+
+#[test]
+fn a_member_is_added_only_once_there_is_a_place_for_it() {
+    let mut f = Fixture::healthy(1);
+    f.spec.replicas = 2;
+    f.observed.slots.insert(o(1), Fixture::vacant(1));
+    f.view(1).place = Place::Absent;
+    f.view(1).volume = Volume::Unknown;
+    assert_eq!(f.steps(), [format!("make a place for member 1 (g0), etcd {V}")]);
+    f.view(1).place = Place::Ready;
+    f.view(1).volume = Volume::Empty;
+    assert!(f.steps()[0].starts_with("add member 1"));
+}
