@@ -133,6 +133,20 @@ impl Cluster {
         child.wait().expect("our own child can be awaited");
     }
 
+    /// Power is cut: the supervisor and all members end at once, without a word.
+    pub fn kill_all(&mut self) {
+        self.kill_supervisor();
+        let root = self.root().to_string_lossy().into_owned();
+        for pid in processes_of(&root) {
+            kill_member(pid);
+        }
+        let began = Instant::now();
+        while !processes_of(&root).is_empty() {
+            assert!(began.elapsed() < PATIENCE, "killed processes are still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Ctrl-C, in effect.
     pub fn stop(&mut self) {
         let mut child = self.supervisor.take().expect("a supervisor runs");
@@ -236,6 +250,19 @@ pub fn is_ready(status: &Status, replicas: usize, version: &str) -> bool {
     idle && status.supervisor.running
         && status.members.iter().filter(well).count() == replicas
         && status.members.iter().filter(|m| m.id.is_some()).count() == replicas
+}
+
+/// Processes that name `root` in their command line.
+fn processes_of(root: &str) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").expect("there is a /proc");
+    let pids = all
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(root)
+    })
+    .collect()
 }
 
 /// The process of a member, ended as a power cut would.

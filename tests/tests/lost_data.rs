@@ -141,6 +141,52 @@ fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
     }
 }
 
+/// etcd that is killed between making its log and its first write never serves again, for it then knows of no members.
+/// It has promised nothing to anyone either, so quorate sets that log aside and starts it anew.
+#[test]
+fn a_cluster_killed_at_birth_is_started_anew() {
+    let version = etcd::newest("3.6");
+    for replicas in [1u32, 3] {
+        let mut caught = 0;
+        for round in 0.. {
+            assert!(round < 40, "no member was caught at birth");
+            let mut cluster = Cluster::new(replicas, &version);
+            cluster.up();
+            let data: Vec<_> = (0..replicas)
+                .map(|n| cluster.root().join(format!("members/t-{n}/g0")))
+                .collect();
+            let began = std::time::Instant::now();
+            while !data.iter().any(|d| d.join("member/wal").exists()) {
+                assert!(
+                    began.elapsed() < quorate_tests::cluster::PATIENCE,
+                    "nothing was started"
+                );
+                std::thread::yield_now();
+            }
+            cluster.kill_all();
+            let unborn = |d: &&std::path::PathBuf| {
+                matches!(quorate_datadir::look(d), Ok(quorate_datadir::Look::Unborn { .. }))
+            };
+            let unborn = data.iter().filter(unborn).count();
+            cluster.up();
+            let status = cluster.await_status("ready or blocked", |s| {
+                quorate_tests::cluster::is_ready(s, replicas as usize, &version) || !s.blocks.is_empty()
+            });
+            let blocked: Vec<&str> = status.blocks.iter().map(|b| b.reason.as_str()).collect();
+            println!("{replicas} members, {unborn} killed at birth, blocked by {blocked:?}");
+            cluster.stop();
+            // Those caught before they had a log are another matter: nobody can tell what became of one.
+            if unborn == replicas as usize {
+                assert!(blocked.is_empty(), "{blocked:?}");
+                caught += 1;
+            }
+            if caught == 2 || (caught == 1 && replicas > 1) {
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn the_only_member_wiped_blocks_and_its_data_put_back_heals() {
     let version = etcd::newest("3.6");

@@ -25,6 +25,15 @@ pub enum Look {
     Empty,
     /// A member's data.
     Data(Identity),
+    /// A log that nothing was ever written to: the member has promised nothing to anyone, neither a vote nor an entry.
+    /// etcd ended between making its log and its first write. It does not recover from that: started again, it waits
+    /// for a leader for ever, knowing of no members, not even of itself.
+    Unborn {
+        /// Who it would have been.
+        member_id: u64,
+        /// In which cluster.
+        cluster_id: u64,
+    },
     /// There is a `member` directory without a log: etcd was stopped before it had an identity, or the log was
     /// taken away.
     NoWal {
@@ -149,6 +158,20 @@ fn look_inside(data_dir: &Path, wal_dir: &Path, segments: Segments) -> Result<Lo
             wal_dir.join(last.to_string()),
             format!("it belongs to another member than {first}"),
         ));
+    }
+    if count == 1 && first.sequence == 0 {
+        let path = wal_dir.join(first.to_string());
+        match wal::is_blank(&path) {
+            Ok(true) => {
+                let (member_id, cluster_id) = (head.member_id, head.cluster_id);
+                return Ok(Look::Unborn {
+                    member_id,
+                    cluster_id,
+                });
+            }
+            Ok(false) => {}
+            Err(source) => return Err(Error::Read { path, source }),
+        }
     }
     let path = db_path(data_dir);
     let content = match read_db(&path) {

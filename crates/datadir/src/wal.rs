@@ -8,7 +8,7 @@ mod head;
 mod replay;
 mod segments;
 
-pub(crate) use head::read_head;
+pub(crate) use head::{is_blank, read_head};
 pub(crate) use segments::{Listing, list};
 
 pub use replay::{Replay, replay};

@@ -250,6 +250,41 @@ fn every_version() {
     }
 }
 
+/// etcd killed between making its log and its first write. Every version leaves a log that is told from any other.
+#[test]
+fn a_log_that_nothing_was_written_to_is_told_apart() {
+    for (version, binary) in binaries() {
+        let seen = (0..50)
+            .map(|_| killed_at_birth(&binary))
+            .find(|look| *look != Look::Empty);
+        let Some(Look::Unborn {
+            member_id,
+            cluster_id,
+        }) = seen
+        else {
+            panic!("{version}: {seen:?}");
+        };
+        assert!(member_id != 0 && cluster_id != 0, "{version}");
+    }
+}
+
+/// What a first start leaves that is killed as soon as its log is there; empty if it was caught before or after that.
+fn killed_at_birth(binary: &Path) -> Look {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    let wal = dir.join("member/wal");
+    let mut etcd = Etcd::spawn(binary, root.path(), &[]);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !wal.exists() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    etcd.kill();
+    match look(&dir).unwrap() {
+        unborn @ Look::Unborn { .. } => unborn,
+        _ => Look::Empty,
+    }
+}
+
 /// Cuts and flips the heads of the log and the database, one at a time; puts everything back.
 fn damage_is_seen(version: &str, dir: &Path, ids: (u64, u64)) {
     let wal_dir = dir.join("member/wal");

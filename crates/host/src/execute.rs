@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Observed, Ordinal, Process, Refused, StepResult, Time, Version};
 use quorate_core::plan::{StartHow, Step};
 use quorate_datadir::Look;
@@ -77,6 +78,7 @@ impl Ground {
             }
             StartHow::New { .. } | StartHow::Join { .. } => {
                 let path = self.root.first_start(&member, generation);
+                self.clear_unborn(ordinal, generation, &path).await?;
                 let present = evidence::arm(&path)?;
                 if !present.allows() {
                     return Err(refused(format!(
@@ -112,6 +114,22 @@ impl Ground {
             since: supervise::now(),
         };
         self.runner.start(ordinal, &launch).map(drop)
+    }
+
+    /// A log that nothing was written to is set aside, and the start that made it counts as one without data.
+    async fn clear_unborn(
+        &mut self,
+        ordinal: Ordinal,
+        generation: Generation,
+        first_start: &Path,
+    ) -> Result<(), Error> {
+        let volume = self.root.volume(&self.name(ordinal), generation);
+        let unborn = matches!(quorate_datadir::look(&volume), Ok(Look::Unborn { .. }));
+        if !unborn || self.journal.memory.slot(ordinal).mark == Mark::Started {
+            return Ok(());
+        }
+        evidence::ended_without_data(first_start)?;
+        self.set_aside(ordinal, generation).await
     }
 
     /// Is what lies in `data_dir` now, at the last moment, still the data of the member that the memory knows?

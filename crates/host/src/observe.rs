@@ -105,7 +105,13 @@ impl Ground {
             }
         };
         let began = remembered.mark == Mark::Started;
-        let volume = match quorate_datadir::look(&volume_dir) {
+        let look = quorate_datadir::look(&volume_dir);
+        // A log without a word in it says more than any record of the start: nothing was promised from it.
+        let first_start = match &look {
+            Ok(Look::Unborn { .. }) if !alive => FirstStart::RanWithoutData,
+            _ => first_start,
+        };
+        let volume = match look {
             Ok(look) => volume(
                 look,
                 Circumstances {
@@ -234,8 +240,13 @@ fn volume(
             member: MemberId(identity.member_id),
             cluster: ClusterId(identity.cluster_id),
         },
-        Look::Empty | Look::NoWal { .. } if under_way => Volume::Unknown,
+        Look::Empty | Look::NoWal { .. } | Look::Unborn { .. } if under_way => Volume::Unknown,
         Look::Empty => Volume::Empty,
+        Look::Unborn { .. } if began => Volume::Damaged {
+            why: "its write-ahead log holds nothing any more".to_owned(),
+        },
+        // The start sets it aside: etcd would not recover from it.
+        Look::Unborn { .. } => Volume::Empty,
         // What a first start leaves behind that provably got no further.
         Look::NoWal { .. } if matches!(first_start, FirstStart::NotRun | FirstStart::RanWithoutData) => {
             Volume::Empty

@@ -14,6 +14,8 @@
 pub(crate) const TYPE_CRC: i64 = 4;
 /// Whose log it is.
 pub(crate) const TYPE_METADATA: i64 = 1;
+/// A raft snapshot that the log goes on from.
+pub(crate) const TYPE_SNAPSHOT: i64 = 5;
 
 /// A record of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
