@@ -17,7 +17,6 @@ mod ask;
 mod build;
 mod certs;
 pub mod control;
-mod durable;
 mod error;
 mod execute;
 pub mod find;
