@@ -15,7 +15,7 @@ use quorate_core::model::{
 use quorate_core::plan::StartHow;
 use serde::{Deserialize, Serialize};
 
-mod hex;
+pub(crate) mod hex;
 
 /// The only format of reports and go-aheads so far.
 pub const FORMAT: u32 = 1;

@@ -12,6 +12,20 @@
 //! What must never happen: a first start on a volume that may have run; two etcd on one volume; a go-ahead used by
 //! another pod than it was given to; data deleted that was not first moved aside; a panic, whatever the files hold.
 
+mod admit;
+mod adopt;
+mod aside;
 pub mod contract;
+mod error;
+pub mod gate;
+mod handover;
+mod hold;
+mod judge;
+pub mod launch;
+mod layout;
+pub mod look;
+mod owner;
+mod record;
 
 pub use contract::{Found, GoAhead, How, Report, Started};
+pub use error::Error;
