@@ -1,9 +1,12 @@
 //! The command line as clap reads it. What is not offered here does not exist yet.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use quorate_core::model::Version;
+use quorate_pod::contract;
 
 use crate::{duration, say};
 
@@ -63,9 +66,14 @@ pub enum Command {
     Explain(Explain),
     /// Print the version of quorate and of the etcd it can run
     Version,
+    /// Look at a member's volume in its pod, or wait there until etcd may start; for init containers
+    Prepare(Prepare),
     /// Become a member's etcd process; for quorate itself
     #[command(hide = true)]
     LaunchMember(LaunchMember),
+    /// Become a member's etcd process in its pod; for quorate itself
+    #[command(hide = true)]
+    LaunchInPod(LaunchInPod),
 }
 
 /// `quorate up`.
@@ -210,6 +218,75 @@ pub struct LaunchMember {
     /// What to launch, as JSON
     #[arg(long, value_name = "JSON")]
     pub spec: String,
+}
+
+/// `quorate prepare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate prepare --look --generation 0 --report /dev/termination-log
+  quorate prepare --generation 0 --version 3.6.16 --config 5f2c --pod-uid 6ba7b810-9dad-11d1-80b4-00c04fd430c8")]
+pub struct Prepare {
+    /// Only look, and report what lies on the volume
+    #[arg(long)]
+    pub look: bool,
+    /// Where the volume is mounted
+    #[arg(long, value_name = "DIR", default_value = contract::VOLUME_PATH)]
+    pub volume: PathBuf,
+    /// Which generation of the member's data is meant
+    #[arg(long, value_name = "N")]
+    pub generation: u32,
+    /// With --look: say which minor could replay the log
+    #[arg(long, requires = "look")]
+    pub foretell: bool,
+    /// How long to wait: with --look for an older pod to end [default: 35s], else for the go-ahead [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub patience: Option<Duration>,
+    /// Where the report goes, or the reason of a failure
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The etcd version that the pod has, as three numbers
+    #[arg(long, value_name = "VERSION", required_unless_present = "look")]
+    pub version: Option<Version>,
+    /// The digest of its configuration
+    #[arg(long, value_name = "DIGEST", required_unless_present = "look")]
+    pub config: Option<String>,
+    /// The uid of the pod
+    #[arg(long, value_name = "UID", required_unless_present = "look")]
+    pub pod_uid: Option<String>,
+    /// Where the operator's go-ahead appears
+    #[arg(long, value_name = "FILE", default_value = contract::GO_PATH)]
+    pub go: PathBuf,
+    /// The directory that the containers of the pod share
+    #[arg(long, value_name = "DIR", default_value = contract::SHARED_PATH)]
+    pub shared: PathBuf,
+    /// Whom the data is to belong to, where this runs as the superuser
+    #[arg(long, value_name = "UID:GID", value_parser = owner)]
+    pub owner: Option<(u32, u32)>,
+}
+
+/// `quorate launch-in-pod`.
+#[derive(Debug, Args)]
+pub struct LaunchInPod {
+    /// The directory that the containers of the pod share
+    #[arg(long, value_name = "DIR", default_value = contract::SHARED_PATH)]
+    pub shared: PathBuf,
+    /// How long to wait for another pod to leave the volume
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    pub patience: Duration,
+    /// Where the reason of a refusal goes, if that is there
+    #[arg(long, value_name = "FILE", default_value = contract::TERMINATION_LOG)]
+    pub report: PathBuf,
+    /// etcd and its arguments
+    #[arg(last = true, required = true, value_name = "ETCD")]
+    pub etcd: Vec<OsString>,
+}
+
+fn owner(text: &str) -> Result<(u32, u32), String> {
+    let ids = text
+        .split_once(':')
+        .and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
+    ids.ok_or_else(|| "expected two numbers, such as 1000:1000".to_owned())
 }
 
 fn members(text: &str) -> Result<u32, String> {

@@ -2,8 +2,10 @@
 
 mod down;
 mod explain;
+mod launch_in_pod;
 mod launch_member;
 mod logs;
+mod prepare;
 mod redeploy;
 mod scale;
 mod status;
@@ -29,6 +31,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Explain(arguments) => return explain::run(&arguments),
         Command::Version => return version::run(),
         Command::LaunchMember(arguments) => return launch_member::run(&arguments),
+        Command::Prepare(arguments) => return in_runtime(prepare::run(arguments)),
+        Command::LaunchInPod(arguments) => return launch_in_pod::run(&arguments),
         _ => {}
     }
     let root = roots::resolve(root)?;
@@ -41,13 +45,17 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Upgrade(arguments) => upgrade::run(&root, &arguments).await,
             Command::Redeploy(arguments) => redeploy::run(&root, &arguments).await,
             Command::Down => down::run(&root).await,
-            Command::Explain(_) | Command::Version | Command::LaunchMember(_) => Ok(()),
+            Command::Explain(_)
+            | Command::Version
+            | Command::LaunchMember(_)
+            | Command::Prepare(_)
+            | Command::LaunchInPod(_) => Ok(()),
         }
     })
 }
 
 /// One thread is enough for a supervisor, and keeps it small.
-fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
     runtime.block_on(work)

@@ -71,6 +71,15 @@ impl From<quorate_host::Error> for Failure {
     }
 }
 
+impl From<quorate_pod::Error> for Failure {
+    fn from(error: quorate_pod::Error) -> Failure {
+        Failure {
+            message: chain(&error),
+            code: error.exit_code(),
+        }
+    }
+}
+
 /// An error and its causes as one text. A cause that its effect already tells is not told twice.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = in_words(error);

@@ -4,12 +4,13 @@
 //! rename, fsync of the directory), with its mode and, where that is allowed, its owner.
 //! Never: a manifest written that would then be refused; a change to a file that was refused already.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use quorate_api::{Cluster, Ground, edit};
+use quorate_datadir::durable::{self, Draft};
 use quorate_host::{Root, control};
 
 use crate::failure::{Failure, chain};
@@ -116,37 +117,19 @@ fn judged(text: &str, path: &Path) -> Result<(Cluster, Vec<String>), Failure> {
 
 /// Replaces `path`, which was last seen to hold `old`, by `new`.
 fn replace(path: &Path, old: &str, new: &str) -> io::Result<()> {
-    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let metadata = path.metadata()?;
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-    name.push(format!(".quorate-{}", std::process::id()));
-    let temporary = directory.join(name);
-    let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(new.as_bytes())?;
-        file.set_permissions(Permissions::from_mode(metadata.mode() & 0o7777))?;
-        // Only the superuser may give files away; for others it is theirs already.
-        let _ = std::os::unix::fs::fchown(&file, Some(metadata.uid()), Some(metadata.gid()));
-        file.sync_all()?;
-        if std::fs::read_to_string(path)? != old {
-            return Err(io::Error::other(
-                "someone else changed it at the same moment; try again",
-            ));
-        }
-        std::fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // The old file is untouched; a leftover beside it would only puzzle people.
-        let _ = std::fs::remove_file(&temporary);
+    let draft = Draft::among_others(path)?;
+    draft.file().write_all(new.as_bytes())?;
+    draft.set_mode(metadata.mode() & 0o7777)?;
+    // Only the superuser may give files away; for others it is theirs already.
+    let _ = std::os::unix::fs::fchown(draft.file(), Some(metadata.uid()), Some(metadata.gid()));
+    draft.file().sync_all()?;
+    if std::fs::read_to_string(path)? != old {
+        return Err(io::Error::other(
+            "someone else changed it at the same moment; try again",
+        ));
     }
-    written?;
-    File::open(directory)?.sync_all()
+    draft.publish()
 }
 
 /// Writes a first manifest to `path`, where there is none.
@@ -162,11 +145,14 @@ pub fn create(path: &Path, text: &str) -> io::Result<()> {
         let _ = std::fs::remove_file(path);
     }
     written?;
-    File::open(directory)?.sync_all()
+    durable::sync_directory(directory)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn sample() -> String {

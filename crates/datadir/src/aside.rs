@@ -3,7 +3,6 @@
 //! In: the directory and a path on the same file system where nothing is. Out: the directory is there, and
 //! stays there after a power cut. Never: a directory moved from under a running etcd; anything overwritten.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -11,6 +10,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::durable::{parent, sync_directory};
 use crate::lock::{Attempt, DbLock};
 
 /// Moves the data directory `volume_dir` to `aside_dir`, which must not exist; its parent must.
@@ -43,7 +43,7 @@ pub fn move_aside(volume_dir: &Path, aside_dir: &Path) -> Result<(), Error> {
     // The new name first: if only one of the two reaches the disk, the directory has a name.
     [aside_dir, volume_dir]
         .into_iter()
-        .try_for_each(|path| File::open(parent(path))?.sync_all())
+        .try_for_each(|path| sync_directory(parent(path)))
         .map_err(|source| Error::SyncParent {
             target: aside_dir.to_owned(),
             source,
@@ -64,12 +64,6 @@ fn rename(from: &Path, target: &Path) -> io::Result<()> {
         }
         Err(errno) => Err(errno.into()),
     }
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

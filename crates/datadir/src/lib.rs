@@ -1,8 +1,8 @@
 //! etcd's data directory, seen from outside a running etcd.
 //!
 //! In: the path of a data directory. Out: whose it is and whether its head is intact ([`look`]), the lock that
-//! keeps etcd and others away while something is decided ([`DbLock`]), and a safe way to put a directory out
-//! of the way ([`move_aside`]).
+//! keeps etcd and others away while something is decided ([`DbLock`]), a safe way to put a directory out of the
+//! way ([`move_aside`]), and one to write files of our own beside it ([`durable`]).
 //!
 //! What must never happen: a byte of etcd's written; a directory judged or moved while an etcd has it; a panic
 //! or an unbounded allocation, whatever the files hold; data deleted.
@@ -14,6 +14,7 @@
 
 mod aside;
 mod bolt;
+pub mod durable;
 mod error;
 mod lock;
 mod look;

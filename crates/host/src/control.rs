@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate_core::model::{MemberName, Ordinal};
+use quorate_datadir::durable;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::{Handle, Identity, Record, Runner};
 use crate::status::Status;
-use crate::{Error, Root, durable};
+use crate::{Error, Root};
 
 /// How long a supervisor has to stop its members and itself.
 const DOWN_LIMIT: Duration = Duration::from_secs(30);
@@ -64,10 +65,8 @@ impl Supervisor {
     pub(crate) fn write(&self, root: &Root) -> Result<(), Error> {
         let path = root.supervisor();
         let content = serde_json::to_vec(self);
-        durable::write(
-            &path,
-            &content.map_err(|e| Error::file("encode", &path, std::io::Error::other(e)))?,
-        )
+        let content = content.map_err(|e| Error::file("encode", &path, std::io::Error::other(e)))?;
+        Ok(durable::write(&path, &content)?)
     }
 }
 

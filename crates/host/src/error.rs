@@ -250,6 +250,16 @@ impl Error {
     }
 }
 
+impl From<quorate_datadir::durable::Error> for Error {
+    fn from(error: quorate_datadir::durable::Error) -> Error {
+        Error::File {
+            doing: error.doing,
+            path: error.path,
+            source: error.source,
+        }
+    }
+}
+
 fn list(paths: &[PathBuf]) -> String {
     let texts: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
     texts.join(", ")

@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use quorate_core::Memory;
 use quorate_core::model::{MemberName, Ordinal};
+use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
 use crate::ports::Ports;
 use crate::run::evidence;
-use crate::{Error, Root, durable};
+use crate::{Error, Root};
 
 const VERSION: u32 = 1;
 /// Larger than any journal: a few hundred bytes a member.
@@ -110,7 +111,7 @@ impl Journal {
         let path = root.journal();
         let content = serde_json::to_vec(self);
         let content = content.map_err(|error| Error::file("encode", &path, io::Error::other(error)))?;
-        durable::write(&path, &content)
+        Ok(durable::write(&path, &content)?)
     }
 }
 

@@ -16,7 +16,6 @@
 mod build;
 mod certs;
 pub mod control;
-mod durable;
 mod error;
 mod execute;
 pub mod find;

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use quorate_api::{Cluster, Ground};
 use quorate_core::Spec;
 use quorate_core::model::Version;
+use quorate_datadir::durable;
 use sha2::{Digest, Sha256};
 
-use crate::{Error, build, durable};
+use crate::{Error, build};
 
 /// A manifest is a page or two.
 const SIZE_MAX: u64 = 1024 * 1024;

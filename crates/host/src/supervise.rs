@@ -17,6 +17,7 @@ use std::time::Duration;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
 use quorate_core::plan::{Block, BlockReason};
 use quorate_core::{Observed, Plan, Spec, Step, check, plan};
+use quorate_datadir::durable;
 use tokio::time::Instant;
 
 use crate::control::{self, Supervisor};
@@ -26,7 +27,7 @@ use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
 use crate::ports::Asked;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, durable, log, observe, ports};
+use crate::{Error, Root, certs, log, observe, ports};
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);
@@ -368,7 +369,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         let written = serde_json::to_vec(&stamped).map_err(std::io::Error::other);
         let written = written
             .map_err(|e| Error::file("encode", &path, e))
-            .and_then(|c| durable::write_fast(&path, &c));
+            .and_then(|c| Ok(durable::write_fast(&path, &c)?));
         // A status that cannot be written grows old, which its reader sees.
         if written.is_ok() {
             self.written = Some((status, Instant::now()));

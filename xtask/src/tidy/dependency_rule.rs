@@ -17,6 +17,16 @@ const HOST_SIDE: Allowed = Only(&[
     "quorate-backup",
 ]);
 
+const OPERATOR_SIDE: Allowed = Only(&[
+    "quorate-core",
+    "quorate-api",
+    "quorate-client",
+    "quorate-datadir",
+    "quorate-pki",
+    "quorate-backup",
+    "quorate-pod",
+]);
+
 /// What a crate may depend on directly. None: the crate has no row, and must be given one.
 fn allowed(from: &str) -> Option<Allowed> {
     Some(match from {
@@ -30,7 +40,9 @@ fn allowed(from: &str) -> Option<Allowed> {
             "quorate-client",
             "quorate-wire",
         ]),
-        "quorate-host" | "quorate-operator" => HOST_SIDE,
+        "quorate-pod" => Only(&["quorate-core", "quorate-datadir"]),
+        "quorate-host" => HOST_SIDE,
+        "quorate-operator" => OPERATOR_SIDE,
         "quorate-sim" => AllBut(&["quorate"]),
         "quorate" | "quorate-tests" | "xtask" => AllBut(&[]),
         _ => return None,
@@ -76,6 +88,7 @@ mod tests {
             dep("quorate-host", "quorate-core", false),
             dep("quorate-sim", "quorate-host", false),
             dep("quorate-client", "quorate-wire", false),
+            dep("quorate-operator", "quorate-pod", false),
         ];
         assert_eq!(check(&deps), [""; 0]);
     }
@@ -86,8 +99,10 @@ mod tests {
             dep("quorate-core", "quorate-client", false),
             dep("quorate-sim", "quorate", false),
             dep("quorate-pki", "quorate-core", false),
+            dep("quorate-pod", "quorate-api", false),
+            dep("quorate-host", "quorate-pod", false),
         ];
-        assert_eq!(check(&deps).len(), 3);
+        assert_eq!(check(&deps).len(), 5);
         assert!(check(&deps)[0].contains("quorate-core must not depend on quorate-client"));
     }
 

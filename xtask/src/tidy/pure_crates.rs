@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::workspace::Graph;
 
-const PURE: [&str; 3] = ["quorate-core", "quorate-wire", "quorate-datadir"];
+const PURE: [&str; 4] = ["quorate-core", "quorate-wire", "quorate-datadir", "quorate-pod"];
 const KEPT_OUT: [&str; 3] = ["tokio", "tonic", "kube"];
 
 pub fn check(graph: &Graph) -> Vec<String> {

@@ -10,8 +10,9 @@
 use std::path::Path;
 
 use quorate_core::model::FirstStart;
+use quorate_datadir::durable;
 
-use crate::{Error, durable};
+use crate::Error;
 
 /// What the file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

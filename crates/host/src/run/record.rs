@@ -6,10 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use quorate_core::model::{Generation, Time, Version};
+use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
 use super::identity::{self, Identity};
-use crate::{Error, durable};
+use crate::Error;
 
 /// Larger than any record.
 const SIZE_MAX: u64 = 64 * 1024;
@@ -46,7 +47,7 @@ impl Record {
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let content =
             serde_json::to_vec(self).map_err(|e| Error::file("encode", path, io::Error::other(e)))?;
-        durable::write(path, &content)
+        Ok(durable::write(path, &content)?)
     }
 
     /// Is the recorded process alive, and does it run on the recorded data?

@@ -1,0 +1,286 @@
+//! What the operator and a member's pod say to each other.
+//!
+//! ```text
+//! pod ── Report ──▶ operator      the termination message of the init container that looks
+//! pod ◀── GoAhead ── operator     the pod annotation START, seen in the pod as the file GO
+//! ```
+//!
+//! Both are JSON with a format number. A reader takes fields that it does not know for additions, and refuses a format
+//! that it does not know. Never: a report longer than Kubernetes keeps; the conclusion "never ran" from anything but
+//! a mark on the very volume that the operator has recorded.
+
+use quorate_core::model::{
+    ClusterId, FirstStart, Generation, MemberId, MemberName, PeerUrl, Token, Version, Volume,
+};
+use quorate_core::plan::StartHow;
+use serde::{Deserialize, Serialize};
+
+pub(crate) mod hex;
+
+/// The only format of reports and go-aheads so far.
+pub const FORMAT: u32 = 1;
+
+/// The pod annotation with the operator's go-ahead.
+pub const START_ANNOTATION: &str = "etcd.improbable.io/start";
+/// The annotation of a claim with the id of the volume, recorded before any go-ahead.
+pub const VOLUME_ID_ANNOTATION: &str = "etcd.improbable.io/volume-id";
+/// The label with the cluster's name.
+pub const CLUSTER_LABEL: &str = "etcd.improbable.io/cluster-name";
+/// The label with the member's name.
+pub const PEER_LABEL: &str = "etcd.improbable.io/peer-name";
+
+/// The init container that looks.
+pub const LOOK_CONTAINER: &str = "look";
+/// The init container that is the gate.
+pub const PREPARE_CONTAINER: &str = "prepare";
+/// The container of etcd.
+pub const ETCD_CONTAINER: &str = "etcd";
+
+/// Where the volume is mounted.
+pub const VOLUME_PATH: &str = "/var/lib/etcd";
+/// Where the gate leaves things for the launcher: a directory of the pod.
+pub const SHARED_PATH: &str = "/quorate";
+/// The quorate that the etcd container runs.
+pub const BINARY_PATH: &str = "/quorate/quorate";
+/// Where the downward API is mounted.
+pub const PODINFO_PATH: &str = "/podinfo";
+/// The file in [`PODINFO_PATH`] that shows [`START_ANNOTATION`].
+pub const START_FILE: &str = "start";
+/// The go-ahead as the pod sees it.
+pub const GO_PATH: &str = "/podinfo/start";
+/// Where a container leaves its last words.
+pub const TERMINATION_LOG: &str = "/dev/termination-log";
+
+/// Kubernetes keeps 4096 bytes of a termination message.
+pub const REPORT_BYTES_MAX: usize = 3500;
+/// Longer than any go-ahead; annotations end at 256 KiB in all.
+pub const GO_AHEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// What lies on a member's volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The id of the volume, kept on it; empty if it has none and none could be made.
+    pub volume_id: String,
+    /// There was no id on the volume, so one was just made: it is new, or it was wiped.
+    pub fresh_id: bool,
+    /// The generation that was looked at.
+    pub generation: Generation,
+    /// What is there.
+    pub volume: Found,
+    /// etcd was, or may have been, executed for the first time on this generation. Written by the launcher before it
+    /// becomes etcd; a pod that was let through and never came to that leaves no such mark.
+    pub fired: bool,
+    /// What was last let through for this generation.
+    pub started: Option<Started>,
+    /// The newest minor that could replay the log, if there is such a limit. Only where it was asked for.
+    pub replay_limit: Option<u32>,
+    /// How many sets of old data lie aside.
+    pub asides: u32,
+}
+
+/// What was found in a data directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Found {
+    /// Nothing.
+    Empty,
+    /// A member's data.
+    Data {
+        /// Whose.
+        #[serde(with = "hex")]
+        member: MemberId,
+        /// Of which cluster.
+        #[serde(with = "hex")]
+        cluster: ClusterId,
+    },
+    /// Something that etcd could not start from.
+    Damaged {
+        /// What and where.
+        why: String,
+    },
+    /// It could not be looked at, or is in use; nothing may be concluded.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+}
+
+/// What was let through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Started {
+    /// The version of etcd.
+    pub version: Version,
+    /// The digest of its configuration.
+    pub config: String,
+}
+
+/// The operator's word that one pod may start etcd, once looked at again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GoAhead {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The uid of the pod: one that is made in its place does not inherit this.
+    pub pod: String,
+    /// The id of the volume that this was decided on, as the pod's report gave it.
+    pub volume_id: String,
+    /// On which generation.
+    pub generation: Generation,
+    /// Which etcd.
+    pub version: Version,
+    /// With which configuration.
+    pub config: String,
+    /// As what.
+    pub how: How,
+    /// Whose data must be there, where it goes on from data.
+    #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberId>,
+    /// Of which cluster.
+    #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterId>,
+}
+
+/// As what a member starts: [`StartHow`], in the words of this contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum How {
+    /// As one of the first members of a new cluster.
+    New {
+        /// The bootstrap's token.
+        token: Token,
+        /// All first members.
+        initial: Vec<(MemberName, PeerUrl)>,
+    },
+    /// As a member just added.
+    Join {
+        /// The whole member list, itself included.
+        initial: Vec<(MemberName, PeerUrl)>,
+    },
+    /// From its own data.
+    Resume,
+    /// From its own data, taking a raft snapshot at once.
+    Settle,
+}
+
+impl How {
+    /// Is it for a volume that never ran?
+    pub fn is_first(&self) -> bool {
+        matches!(self, How::New { .. } | How::Join { .. })
+    }
+}
+
+impl From<StartHow> for How {
+    fn from(how: StartHow) -> How {
+        match how {
+            StartHow::New { token, initial } => How::New { token, initial },
+            StartHow::Join { initial } => How::Join { initial },
+            StartHow::Resume => How::Resume,
+            StartHow::Settle => How::Settle,
+        }
+    }
+}
+
+/// A report or go-ahead that cannot be taken for one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// It is not the JSON of one.
+    #[error("it cannot be understood")]
+    Malformed(#[source] serde_json::Error),
+    /// It comes from another quorate.
+    #[error("it has format {0}, and this quorate knows {FORMAT}; run one version of quorate on both sides")]
+    Format(u32),
+    /// It is longer than any.
+    #[error("it has {0} bytes, more than any has")]
+    Long(usize),
+}
+
+#[derive(Deserialize)]
+struct AnyFormat {
+    format: u32,
+}
+
+fn read<T: serde::de::DeserializeOwned>(json: &[u8], longest: usize) -> Result<T, Unreadable> {
+    if json.len() > longest {
+        return Err(Unreadable::Long(json.len()));
+    }
+    let AnyFormat { format } = serde_json::from_slice(json).map_err(Unreadable::Malformed)?;
+    if format != FORMAT {
+        return Err(Unreadable::Format(format));
+    }
+    serde_json::from_slice(json).map_err(Unreadable::Malformed)
+}
+
+impl Report {
+    /// Reads a termination message.
+    pub fn read(json: &[u8]) -> Result<Report, Unreadable> {
+        read(json, GO_AHEAD_BYTES_MAX)
+    }
+
+    /// As a termination message of at most [`REPORT_BYTES_MAX`] bytes; long reasons are cut.
+    pub fn to_message(&self) -> String {
+        let mut report = self.clone();
+        loop {
+            // These types have nothing that JSON cannot say.
+            let text = serde_json::to_string(&report).unwrap_or_default();
+            if text.len() <= REPORT_BYTES_MAX {
+                return text;
+            }
+            match &mut report.volume {
+                Found::Damaged { why } | Found::Unknown { why } if why.chars().count() > 16 => {
+                    // Counted in characters, because each may take six bytes in JSON.
+                    let kept = why.chars().count() / 2;
+                    *why = why.chars().take(kept).chain(['…']).collect();
+                }
+                // Only a file that another wrote has these so long, and then they equal nothing of ours.
+                _ if report.started.is_some() => report.started = None,
+                _ => report.volume_id.clear(),
+            }
+        }
+    }
+
+    /// As the planner understands what was found.
+    pub fn volume(&self) -> Volume {
+        match &self.volume {
+            Found::Empty => Volume::Empty,
+            Found::Data { member, cluster } => Volume::Data {
+                member: *member,
+                cluster: *cluster,
+            },
+            Found::Damaged { why } => Volume::Damaged { why: why.clone() },
+            Found::Unknown { .. } => Volume::Unknown,
+        }
+    }
+
+    /// What is proven about a first start on this generation, given the volume id that the operator has `recorded`.
+    ///
+    /// Without the same id nothing is: a wiped volume has no marks either.
+    pub fn first_start(&self, recorded: Option<&str>) -> FirstStart {
+        let the_recorded_one = !self.volume_id.is_empty() && recorded == Some(self.volume_id.as_str());
+        if the_recorded_one && !self.fired && self.volume == Found::Empty {
+            FirstStart::NotRun
+        } else {
+            FirstStart::Unknown
+        }
+    }
+}
+
+impl GoAhead {
+    /// Reads an annotation's value.
+    pub fn read(json: &[u8]) -> Result<GoAhead, Unreadable> {
+        read(json, GO_AHEAD_BYTES_MAX)
+    }
+
+    /// As an annotation's value.
+    pub fn to_annotation(&self) -> String {
+        // These types have nothing that JSON cannot say.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! `prepare`: the gate in front of etcd.
+//!
+//! In: a volume, what this pod would start, and the operator's go-ahead. Out: everything is ready for the launcher. A
+//! plain restart (data that was let through before with this very version and configuration) passes by itself, so that
+//! a member comes back while the operator is away. All else waits for a go-ahead given to this very pod.
+//!
+//! ```text
+//! hold the volume ─▶ judge its data ─▶ decide ─▶ pass: admit
+//!        ▲                               └─────▶ wait (let it go, try again)
+//!        └──────────────────────────────────────────┘
+//! ```
+//!
+//! Never: a first start where something may have run; a go-ahead of another pod, volume or generation; data of a newer
+//! etcd under an older one.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use quorate_core::model::{Generation, Version};
+use quorate_datadir::durable;
+
+use crate::Error;
+use crate::admit::{self, Admission};
+use crate::contract::{GO_AHEAD_BYTES_MAX, GoAhead, How, Started};
+use crate::hold::{EVERY, Held, Hold};
+use crate::judge::{Data, Identity, judge};
+use crate::layout::Layout;
+use crate::record::{Known, Record};
+
+/// How long the gate waits before it ends, so that kubelet starts it anew.
+pub const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// How often the volume is judged again while the go-ahead stays the same.
+const JUDGED_EVERY: Duration = Duration::from_secs(2);
+
+/// What is at the gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate<'a> {
+    /// The volume.
+    pub volume: &'a Path,
+    /// Which generation of it.
+    pub generation: Generation,
+    /// Which etcd the pod has.
+    pub version: Version,
+    /// With which configuration.
+    pub config: &'a str,
+    /// The pod's uid.
+    pub pod: &'a str,
+    /// Where the go-ahead appears.
+    pub go: &'a Path,
+    /// Where things are left for the launcher.
+    pub shared: &'a Path,
+    /// This program, to be left there.
+    pub program: &'a Path,
+    /// Whom the data is to belong to, if this runs as the superuser.
+    pub owner: Option<(u32, u32)>,
+    /// How long to wait.
+    pub patience: Duration,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// Let it through.
+    Pass(Admission),
+    /// Not yet.
+    Wait { why: String },
+    /// Never like this.
+    Refuse { why: String },
+}
+
+/// Waits until the start may pass, and lets it through. `waiting` is told what is waited for, once per change.
+pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<(), Error> {
+    let layout = Layout::new(gate.volume);
+    let began = Instant::now();
+    let mut told = String::new();
+    let mut last: Option<(Option<Vec<u8>>, Instant)> = None;
+    loop {
+        let go = go_ahead(gate.go)?;
+        let judged_lately = last
+            .as_ref()
+            .is_some_and(|(then, at)| *then == go && at.elapsed() < JUDGED_EVERY);
+        if !judged_lately {
+            let attempt = attempt(gate, &layout, go.as_deref())?;
+            // A volume in use is tried again soon: only its lock is looked at.
+            last = matches!(attempt, Attempt::NotYet(_)).then(|| (go, Instant::now()));
+            match attempt {
+                Attempt::Passed => return Ok(()),
+                Attempt::NotYet(why) | Attempt::InUse(why) => {
+                    if why != told {
+                        waiting(&why);
+                        told = why;
+                    }
+                }
+            }
+        }
+        if began.elapsed() >= gate.patience {
+            return Err(Error::GaveUp {
+                after: gate.patience,
+                why: told,
+            });
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+enum Attempt {
+    Passed,
+    NotYet(String),
+    InUse(String),
+}
+
+/// Tries once; says what to wait for if it did not pass.
+fn attempt(gate: &Gate<'_>, layout: &Layout, go: Option<&[u8]>) -> Result<Attempt, Error> {
+    let hold = match Hold::attempt(layout, gate.generation)? {
+        Held::Ours(hold) => hold,
+        Held::Busy { why } => return Ok(Attempt::InUse(why)),
+    };
+    let record = match Record::read(layout)? {
+        Known::Record(record) => record,
+        Known::Absent | Known::Unreadable { .. } => {
+            let why = "its identity has gone since it was looked at, so it was wiped or exchanged; delete the pod, so \
+                       that the volume is looked at again";
+            return Err(Error::refused(gate.volume, why));
+        }
+    };
+    let data = judge(&layout.data(gate.generation))?;
+    match decide(gate, &record, &data, go) {
+        Decision::Pass(admission) => {
+            admit::admit(gate, layout, record, &admission, &hold)?;
+            Ok(Attempt::Passed)
+        }
+        Decision::Wait { why } => Ok(Attempt::NotYet(why)),
+        Decision::Refuse { why } => Err(Error::refused(gate.volume, why)),
+    }
+}
+
+/// The annotation as the downward API shows it; `None` while there is none.
+fn go_ahead(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let content = durable::read(path, 2 * GO_AHEAD_BYTES_MAX as u64)?;
+    Ok(content.filter(|bytes| !bytes.iter().all(u8::is_ascii_whitespace)))
+}
+
+/// May this start pass? A function of what is there, and of nothing else.
+pub(crate) fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) -> Decision {
+    let entry = record.entry(gate.generation);
+    let wanted = Started {
+        version: gate.version,
+        config: gate.config.to_owned(),
+    };
+    if let Some(newest) = record.newest().filter(|newest| *newest > gate.generation) {
+        return refuse(format!(
+            "this pod is for {}, and the volume has gone on to {newest}; delete this pod",
+            gate.generation
+        ));
+    }
+    if let Data::Member(identity) = data {
+        if let Some(why) = too_old(gate.version, identity) {
+            return refuse(why);
+        }
+        if entry.started.as_ref() == Some(&wanted) && identity.is(entry.member, entry.cluster) {
+            return Decision::Pass(Admission {
+                how: How::Resume,
+                identity: Some(*identity),
+            });
+        }
+    }
+    let go = match addressed(gate, go) {
+        Ok(go) => go,
+        Err(why) => {
+            return Decision::Wait {
+                why: format!("{}; {why}", purpose(data, &entry.started, &wanted)),
+            };
+        }
+    };
+    if go.volume_id != record.id {
+        return refuse(format!(
+            "the go-ahead was given for volume {}, and this is volume {}",
+            go.volume_id, record.id
+        ));
+    }
+    match (&go.how, data) {
+        (How::New { .. } | How::Join { .. }, Data::Member(found)) => {
+            refuse(format!("a first start over the data of {found}"))
+        }
+        (How::New { .. } | How::Join { .. }, Data::Damaged { why }) => {
+            refuse(format!("a first start over damaged data ({why})"))
+        }
+        (How::New { .. } | How::Join { .. }, _) if entry.fired => refuse(format!(
+            "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
+             acknowledged must come back as another",
+            gate.generation
+        )),
+        (How::New { .. } | How::Join { .. }, Data::Nothing | Data::Remains { .. }) => {
+            Decision::Pass(Admission {
+                how: go.how,
+                identity: None,
+            })
+        }
+        (How::Resume | How::Settle, Data::Member(found)) => {
+            let (member, cluster) = match (go.member, go.cluster) {
+                (None, None) => (entry.member, entry.cluster),
+                expected => expected,
+            };
+            if found.is(member, cluster) {
+                Decision::Pass(Admission {
+                    how: go.how,
+                    identity: Some(*found),
+                })
+            } else {
+                let whole = |id: Option<String>| id.unwrap_or("any".to_owned());
+                refuse(format!(
+                    "the data is that of {found}, and not of member {}, cluster {}",
+                    whole(member.map(|id| id.to_string())),
+                    whole(cluster.map(|id| id.to_string()))
+                ))
+            }
+        }
+        (How::Resume | How::Settle, Data::Nothing) => {
+            refuse("it is to go on from its data, and there is none".to_owned())
+        }
+        (How::Resume | How::Settle, Data::Remains { why } | Data::Damaged { why }) => refuse(format!(
+            "it is to go on from its data, and that is damaged ({why})"
+        )),
+    }
+}
+
+fn refuse(why: String) -> Decision {
+    Decision::Refuse { why }
+}
+
+/// The go-ahead, if it is for this pod and what it would start; else what is wrong with it.
+fn addressed(gate: &Gate<'_>, go: Option<&[u8]>) -> Result<GoAhead, String> {
+    let Some(bytes) = go else {
+        return Err("no go-ahead yet".to_owned());
+    };
+    let go = GoAhead::read(bytes).map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        format!(
+            "the go-ahead does not count: {error}{}",
+            cause.unwrap_or_default()
+        )
+    })?;
+    let table = [
+        ("the pod", go.pod.clone(), gate.pod.to_owned()),
+        (
+            "generation",
+            go.generation.to_string(),
+            gate.generation.to_string(),
+        ),
+        ("version", go.version.to_string(), gate.version.to_string()),
+        ("configuration", go.config.clone(), gate.config.to_owned()),
+    ];
+    match table.into_iter().find(|(_, given, own)| given != own) {
+        None => Ok(go),
+        Some((what, given, own)) => Err(format!(
+            "the go-ahead does not count: it is for {what} {given}, and this is {own}"
+        )),
+    }
+}
+
+/// What is waited for, in words.
+fn purpose(data: &Data, before: &Option<Started>, wanted: &Started) -> String {
+    match (data, before) {
+        (Data::Nothing | Data::Remains { .. }, _) => {
+            "waiting for the operator's go-ahead for a first start".to_owned()
+        }
+        (Data::Damaged { why }, _) => {
+            format!("waiting for the operator: the data is damaged ({why})")
+        }
+        (Data::Member(_), Some(before)) if before.version != wanted.version => format!(
+            "waiting for the operator's go-ahead to go on from the data with etcd {} after {}",
+            wanted.version, before.version
+        ),
+        (Data::Member(_), Some(before)) if before == wanted => {
+            "waiting for the operator's go-ahead: the data is not of the member that was seen here before"
+                .to_owned()
+        }
+        (Data::Member(_), Some(_)) => {
+            "waiting for the operator's go-ahead to go on from the data with another configuration".to_owned()
+        }
+        (Data::Member(_), None) => {
+            "waiting for the operator's go-ahead to go on from data that this volume has no record of"
+                .to_owned()
+        }
+    }
+}
+
+/// etcd does not start on data that a newer minor has written; some versions find out only after they wrote to it.
+fn too_old(version: Version, identity: &Identity) -> Option<String> {
+    let newest = identity.minor.filter(|minor| *minor > u64::from(version.minor))?;
+    Some(format!(
+        "etcd {version} is older than the data, which etcd 3.{newest} has written"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! `prepare --look`: what lies on a volume, told to the operator.
+//!
+//! In: a volume and the generation that is meant. Out: a [`Report`], always: what cannot be seen is `Unknown`, with the
+//! reason. The only things it changes are the volume's identity, where it has none, and where the older operator's
+//! data lies.
+//!
+//! Never: emptiness where something could not be looked at; "not fired" for a generation that has, or had, data.
+
+use std::path::Path;
+use std::time::Duration;
+
+use quorate_core::model::Generation;
+use quorate_datadir::durable;
+
+use crate::contract::{FORMAT, Found, Report};
+use crate::error::file;
+use crate::hold::{Held, Hold};
+use crate::judge::{Data, judge};
+use crate::layout::Layout;
+use crate::record::{Known, Record};
+use crate::{Error, adopt, aside};
+
+/// How long an older pod is given to end, before the volume is reported as in use. It has this long when it is told
+/// to stop, and the report is made once in a pod's life.
+pub const PATIENCE: Duration = Duration::from_secs(35);
+
+/// What to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Looking<'a> {
+    /// The volume.
+    pub volume: &'a Path,
+    /// Which generation is meant.
+    pub generation: Generation,
+    /// Say which minor could replay the log.
+    pub foretell: bool,
+    /// How long to wait for another process to end.
+    pub patience: Duration,
+}
+
+/// Looks. `waiting` is told once what is waited for.
+pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
+    let layout = Layout::new(looking.volume);
+    let unknown = |why: String| {
+        // What is on record can be told even of a volume that something runs on. What cannot be read counts as fired.
+        let record = match Record::read(&layout) {
+            Ok(Known::Record(record)) => Some(record),
+            _ => None,
+        };
+        let entry = record.as_ref().map(|record| record.entry(looking.generation));
+        Report {
+            format: FORMAT,
+            volume_id: record
+                .as_ref()
+                .map(|record| record.id.clone())
+                .unwrap_or_default(),
+            fresh_id: false,
+            generation: looking.generation,
+            volume: Found::Unknown { why },
+            fired: entry.as_ref().is_none_or(|entry| entry.fired),
+            started: entry.and_then(|entry| entry.started),
+            replay_limit: None,
+            asides: aside::count(&layout).unwrap_or(u32::MAX),
+        }
+    };
+    match Hold::wait(&layout, looking.generation, looking.patience, waiting) {
+        Ok(Held::Ours(hold)) => seen(&layout, looking, &hold).unwrap_or_else(|error| unknown(error.chain())),
+        Ok(Held::Busy { why }) => unknown(why),
+        Err(error) => unknown(error.chain()),
+    }
+}
+
+/// Looks at a volume that is held.
+fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, Error> {
+    let generation = looking.generation;
+    let (mut record, fresh_id) = identity(layout)?;
+    if adopt::is_due(layout)? {
+        adopt::adopt(layout, &mut record)?;
+    }
+    let directory = layout.data(generation);
+    let data = judge(&directory)?;
+    let ran = matches!(data, Data::Member(_) | Data::Damaged { .. });
+    if ran && !record.entry(generation).fired {
+        // Else a wipe of the directory would leave "never ran" behind.
+        record.entry_mut(generation).fired = true;
+        record.write(layout)?;
+    }
+    let entry = record.entry(generation);
+    let replay_limit = match &data {
+        Data::Member(_) if looking.foretell => match quorate_datadir::replay(&directory) {
+            Ok(replay) => replay.newest_minor(),
+            // A log that cannot be read is taken for one that only the present minor can replay.
+            Err(_) => Some(entry.started.as_ref().map_or(0, |started| started.version.minor)),
+        },
+        _ => None,
+    };
+    let volume = match data {
+        Data::Nothing => Found::Empty,
+        // What a first start leaves behind that provably got no further.
+        Data::Remains { .. } if !entry.fired => Found::Empty,
+        Data::Remains { why } | Data::Damaged { why } => Found::Damaged { why },
+        Data::Member(identity) => Found::Data {
+            member: identity.member,
+            cluster: identity.cluster,
+        },
+    };
+    Ok(Report {
+        format: FORMAT,
+        volume_id: record.id,
+        fresh_id,
+        generation,
+        volume,
+        fired: entry.fired,
+        started: entry.started,
+        replay_limit,
+        asides: aside::count(layout)?,
+    })
+}
+
+/// Who the volume is; and whether that was made up just now.
+fn identity(layout: &Layout) -> Result<(Record, bool), Error> {
+    match Record::read(layout)? {
+        Known::Record(record) => return Ok((record, false)),
+        Known::Absent => {}
+        Known::Unreadable { .. } => {
+            // Kept for people. It says nothing any more, so the volume counts as wiped.
+            let path = layout.record();
+            let kept = path.with_file_name("volume.json.unreadable");
+            std::fs::rename(&path, &kept).map_err(file("rename", &path))?;
+            durable::sync_directory(&layout.own()).map_err(file("sync", &layout.own()))?;
+        }
+    }
+    let mut record = Record::fresh()?;
+    // Whoever took the record away did not make these directories: something ran there.
+    for there in layout.generations().map_err(file("list", layout.root()))? {
+        record.entry_mut(there).fired = true;
+    }
+    record.write(layout)?;
+    Ok((record, true))
+}
+
+#[cfg(test)]
+mod tests;
