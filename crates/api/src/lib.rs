@@ -1,6 +1,7 @@
-//! The EtcdCluster manifest: its types, its reading, its rules, and edits of its text.
+//! The EtcdCluster manifest: its types, its reading, its rules, and edits of its text; and the custom resources that
+//! Kubernetes serves ([`crd`]).
 //!
-//! In: YAML a person wrote. Out: [`Cluster`], checked values that the grounds work from, or every fault at
+//! In: YAML a person wrote, or an object an API server holds. Out: [`Cluster`], checked values that the grounds work from, or every fault at
 //! once, each with the field, what was found, what was expected and what to do.
 //!
 //! What must never happen: a field that is silently ignored because it was misspelt; a fault found only
@@ -11,6 +12,7 @@
 //! text ──edit::set_*──▶ text
 //! ```
 
+pub mod crd;
 pub mod edit;
 
 mod cluster;
@@ -28,16 +30,16 @@ mod storage;
 mod validate;
 mod version;
 
-pub use cluster::{Affinity, ClusterSpec, Host, Tls};
+pub use cluster::{ClusterSpec, Host, Maintenance, Tls, TlsSecret};
 pub use fault::{Fault, Invalid, Warning};
 pub use manifest::{API_VERSION, EtcdCluster, GROUP, KIND, Metadata};
 pub use options::{CompactionMode, LogLevel, Metrics, Options};
 pub use parse::parse;
 pub use path::FieldPath;
-pub use pod::{PodMetadata, PodTemplate, Resources};
+pub use pod::{PodMetadata, PodTemplate};
 pub use quantity::{BadQuantity, Quantity};
-pub use resolve::{Cluster, HostSettings, OptionValues, resolve};
+pub use resolve::{Cluster, HostSettings, OptionValues, TlsSecrets, resolve};
 pub use sample::default_manifest;
-pub use storage::{Storage, VolumeClaimTemplate};
+pub use storage::Storage;
 pub use validate::{Ground, MAX_NAME, validate};
 pub use version::{BadVersion, SUPPORTED_MINORS, check_version};

@@ -16,7 +16,7 @@ const MAX_TEXT: usize = 1 << 20;
 const MAX_FAULTS: usize = 32;
 
 /// The fields of the design that a later version will understand.
-const LATER: &[&str] = &["backup", "maintenance", "repair", "recovery"];
+const LATER: &[&str] = &["repair", "recovery"];
 
 /// Reads the manifest `text`, which came from the file `origin`.
 pub fn parse(text: &str, origin: &str) -> Result<EtcdCluster, Invalid> {
@@ -161,7 +161,7 @@ fn type_fault(path: &FieldPath, got: Option<&Value>, message: &str) -> Fault {
         .rsplit_once("expected ")
         .map_or(message, |(_, wanted)| wanted);
     let (expected, fix) = match wanted {
-        "i64" => (
+        "i32" | "i64" => (
             "a whole number",
             "Write the number alone, without quotes, unit or fraction.",
         ),
@@ -180,6 +180,15 @@ fn type_fault(path: &FieldPath, got: Option<&Value>, message: &str) -> Fault {
             "Write its fields on the lines below it, indented.",
         ),
         wanted if wanted.starts_with("struct ") => (
+            "a group of fields",
+            "Write its fields on the lines below it, indented, or leave it out.",
+        ),
+        "Quantity" => (
+            "a quantity such as 50Mi, 1.5G or 200m",
+            "Write one of these forms.",
+        ),
+        // Kubernetes' own types are named by their names.
+        wanted if wanted.starts_with(|first: char| first.is_ascii_uppercase()) => (
             "a group of fields",
             "Write its fields on the lines below it, indented, or leave it out.",
         ),
@@ -236,6 +245,8 @@ fn known_fields(parent: &str) -> &'static [&'static str] {
             "quota",
             "paused",
             "forceRedeploymentReason",
+            "backup",
+            "maintenance",
             "host",
         ],
         "spec.storage" => &["volumeClaimTemplate"],
@@ -250,12 +261,24 @@ fn known_fields(parent: &str) -> &'static [&'static str] {
             "dataSource",
             "dataSourceRef",
         ],
-        "spec.podTemplate" => &["metadata", "resources", "affinity"],
+        "spec.podTemplate" => &[
+            "metadata",
+            "resources",
+            "affinity",
+            "tolerations",
+            "nodeSelector",
+            "topologySpreadConstraints",
+            "priorityClassName",
+            "securityContext",
+            "imagePullSecrets",
+        ],
         "spec.podTemplate.metadata" => &["annotations"],
-        "spec.podTemplate.resources" | "spec.storage.volumeClaimTemplate.resources" => {
-            &["requests", "limits"]
-        }
-        "spec.tls" => &["enabled"],
+        "spec.podTemplate.resources" => &["requests", "limits", "claims"],
+        "spec.storage.volumeClaimTemplate.resources" => &["requests", "limits"],
+        "spec.tls" => &["enabled", "client", "peer"],
+        "spec.tls.client" | "spec.tls.peer" => &["secretName"],
+        "spec.maintenance" => &["rollingChanges"],
+        "spec.backup" => &["schedule", "destination", "deltas", "retention"],
         "spec.options" => &[
             "heartbeatInterval",
             "electionTimeout",

@@ -3,15 +3,14 @@
 //! In: a manifest and a ground. Out: [`Cluster`], which the grounds work from, or [`Invalid`] with all faults.
 //! Never: a [`Cluster`] from a manifest with a fault.
 
+use k8s_openapi::api::core::v1::{Affinity, PersistentVolumeClaimSpec};
 use semver::Version;
 
-use crate::cluster::Affinity;
 use crate::fault::{Invalid, Warning};
 use crate::layout;
 use crate::manifest::EtcdCluster;
 use crate::options::{CompactionMode, LogLevel, Metrics};
 use crate::pod::PodTemplate;
-use crate::storage::VolumeClaimTemplate;
 use crate::validate::{self, Findings, Ground};
 
 /// A cluster that may be run.
@@ -28,11 +27,13 @@ pub struct Cluster {
     /// The size of a member's volume.
     pub storage_bytes: u64,
     /// The claim, with Kubernetes' defaults filled in.
-    pub claim: VolumeClaimTemplate,
+    pub claim: PersistentVolumeClaimSpec,
     /// What pods carry; its affinity is the one of either field.
     pub pod: PodTemplate,
     /// Encryption is on.
     pub tls: bool,
+    /// The user's own certificates; `None`: quorate makes and renews them.
+    pub tls_secrets: Option<TlsSecrets>,
     /// etcd's own settings.
     pub options: OptionValues,
     /// The largest database; `None` leaves it to etcd.
@@ -41,8 +42,19 @@ pub struct Cluster {
     pub paused: bool,
     /// Members are restarted when this changes.
     pub force_redeployment_reason: Option<String>,
+    /// The pod template may change and storage may grow while the cluster runs; Kubernetes only.
+    pub rolling_changes: bool,
     /// Settings on this machine.
     pub host: HostSettings,
+}
+
+/// The names of Secrets with the user's own certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSecrets {
+    /// Toward clients.
+    pub client: String,
+    /// Between members.
+    pub peer: String,
 }
 
 /// etcd's own settings; `None` leaves a setting to etcd.
@@ -152,6 +164,8 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
     validate::pod(spec, found);
     let options = validate::options(spec.options.as_ref(), found);
     let quota_bytes = validate::quota(spec.quota.as_ref(), storage_bytes, found);
+    let tls_secrets = validate::tls(spec.tls.as_ref(), found);
+    validate::upkeep(spec, found);
     let host = validate::host(spec.host.as_ref(), found);
     Cluster {
         name,
@@ -165,15 +179,17 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
             Some(tls) => tls.enabled.unwrap_or(true),
             None => found.ground == Ground::Host,
         },
+        tls_secrets,
         options,
         quota_bytes,
         paused: spec.paused.unwrap_or(false),
         force_redeployment_reason: spec.force_redeployment_reason.clone(),
+        rolling_changes: spec.rolling_changes(),
         host,
     }
 }
 
-fn claim(manifest: &EtcdCluster) -> VolumeClaimTemplate {
+fn claim(manifest: &EtcdCluster) -> PersistentVolumeClaimSpec {
     let written = manifest
         .spec
         .storage

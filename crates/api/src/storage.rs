@@ -2,48 +2,29 @@
 //!
 //! On the host the size is all that counts; the rest is Kubernetes' and is passed on as it is.
 
+use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
+use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::pod::Resources;
+use crate::crd::embed;
+use crate::quantity::Quantity;
 
 /// Where a member's data lives.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["volumeClaimTemplate"]))]
 pub struct Storage {
-    /// The claim made for each member.
+    /// The claim made for each member. storageClassName and resources.requests.storage are required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub volume_claim_template: Option<VolumeClaimTemplate>,
+    #[schemars(schema_with = "embed::claim")]
+    pub volume_claim_template: Option<PersistentVolumeClaimSpec>,
 }
 
-/// Kubernetes' PersistentVolumeClaimSpec.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct VolumeClaimTemplate {
-    /// Default: `ReadWriteOnce`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub access_modes: Option<Vec<String>>,
-    /// Default: `Filesystem`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub volume_mode: Option<String>,
-    /// Required on Kubernetes, ignored on the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage_class_name: Option<String>,
-    /// `requests.storage` is the volume's size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
-    /// Passed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub selector: Option<serde_json::Value>,
-    /// Passed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub volume_name: Option<String>,
-    /// Passed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub volume_attributes_class_name: Option<String>,
-    /// Passed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data_source: Option<serde_json::Value>,
-    /// Passed on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data_source_ref: Option<serde_json::Value>,
+impl Storage {
+    /// The size that is asked for.
+    pub fn size(&self) -> Option<Quantity> {
+        let resources = self.volume_claim_template.as_ref()?.resources.as_ref()?;
+        let size = resources.requests.as_ref()?.get("storage")?;
+        Some(Quantity::new(&size.0))
+    }
 }

@@ -12,6 +12,8 @@ mod host;
 mod options;
 mod pod;
 mod storage;
+mod tls;
+mod upkeep;
 
 /// Where the members will live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,8 @@ pub(crate) use host::host;
 pub(crate) use options::{options, quota};
 pub(crate) use pod::pod;
 pub(crate) use storage::storage;
+pub(crate) use tls::tls;
+pub(crate) use upkeep::upkeep;
 
 /// The cluster's name.
 pub(crate) fn name(name: Option<&str>, found: &mut Findings) -> String {

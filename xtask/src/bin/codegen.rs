@@ -1,7 +1,9 @@
-//! Generates the checked-in etcd message types and client stubs from our .proto files.
+//! Generates what is checked in and made from something else: etcd's message types and client stubs from our .proto
+//! files, and the definitions of the custom resources from their Rust types.
 //!
-//! In: `crates/wire/proto/*.proto`. Out: messages in `crates/wire/src/gen`, client stubs in
-//! `crates/client/src/gen`. With `--check` nothing is written and any difference is a failure.
+//! In: `crates/wire/proto/*.proto`, `crates/api`. Out: messages in `crates/wire/src/gen`, client stubs in
+//! `crates/client/src/gen`, definitions in `config/crd`. With `--check` nothing is written and any difference is a
+//! failure.
 //! Must never run as part of a build, and must never need `protoc`.
 
 use std::collections::BTreeMap;
@@ -12,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tonic_prost_build::FileDescriptorSet;
 
 const HEADER: &str = "// @generated from crates/wire/proto by `make codegen`; do not edit.\n";
+const DEFINITION_HEADER: &str = "# @generated from crates/api by `make codegen`; do not edit.\n";
 const PACKAGES: [&str; 8] = [
     "authpb",
     "etcdserverpb",
@@ -45,6 +48,7 @@ fn main() -> Result<()> {
     for (dir, files) in [
         (root.join("crates/wire/src/gen"), messages(&descriptors)?),
         (root.join("crates/client/src/gen"), stubs(&descriptors)?),
+        (root.join("config/crd"), definitions()?),
     ] {
         match mode {
             Mode::Write => write(&dir, &files)?,
@@ -97,6 +101,17 @@ fn stubs(descriptors: &FileDescriptorSet) -> Result<Files> {
     Ok(files)
 }
 
+/// A file for each kind, named for its plural.
+fn definitions() -> Result<Files> {
+    let mut files = Files::new();
+    for definition in quorate_api::crd::definitions() {
+        let body = quorate_api::crd::yaml(&definition).context("write a definition as YAML")?;
+        let name = format!("{}.yaml", definition.spec.names.plural);
+        files.insert(name, format!("{DEFINITION_HEADER}{body}"));
+    }
+    Ok(files)
+}
+
 fn generate(
     builder: tonic_prost_build::Builder,
     config: tonic_prost_build::Config,
@@ -120,6 +135,9 @@ fn generate(
 
 fn read(dir: &Path) -> Result<Files> {
     let mut files = Files::new();
+    if !dir.exists() {
+        return Ok(files);
+    }
     for entry in fs::read_dir(dir).with_context(|| format!("read {}", dir.display()))? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -63,14 +63,20 @@ spec:
       selector: {matchLabels: {a: b}}
       volumeName: v
       volumeAttributesClassName: v
-      dataSource: {kind: x}
-      dataSourceRef: {kind: x}
+      dataSource: {kind: x, name: z}
+      dataSourceRef: {kind: x, name: z}
   podTemplate:
     metadata: {annotations: {a: b}}
-    resources: {requests: {cpu: 2}, limits: {cpu: 2.5}}
+    resources: {requests: {cpu: 2}, limits: {cpu: 2.5}, claims: [{name: a}]}
     affinity: {nodeAffinity: {}}
+    tolerations: [{key: a, operator: Exists}]
+    nodeSelector: {a: b}
+    topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+    priorityClassName: high
+    securityContext: {runAsUser: 1000, fsGroup: 1000}
+    imagePullSecrets: [{name: a}]
   affinity: {nodeAffinity: {}}
-  tls: {enabled: true}
+  tls: {enabled: true, client: {secretName: a}, peer: {secretName: b}}
   options:
     heartbeatInterval: 100
     electionTimeout: 1000
@@ -86,6 +92,12 @@ spec:
   quota: 2147483648
   paused: false
   forceRedeploymentReason: because
+  backup:
+    schedule: "@daily"
+    destination: {archive: {url: "s3://bucket/a"}}
+    deltas: {period: 10s}
+    retention: [{for: 7d}, {for: 30d, every: 1d}]
+  maintenance: {rollingChanges: true}
   host: {clientPort: 2379, peerPort: 2380, unitName: etcd, memoryLimitMB: 512, cpu: 500m}
 "#;
 
@@ -134,6 +146,10 @@ fn every_field_is_read_and_known_by_name() {
         "spec.podTemplate.metadata",
         "spec.podTemplate.resources",
         "spec.tls",
+        "spec.tls.client",
+        "spec.tls.peer",
+        "spec.backup",
+        "spec.maintenance",
         "spec.options",
         "spec.host",
     ] {
@@ -173,15 +189,22 @@ fn unknown_fields() {
              know it. Did you mean replicas?",
         ),
         (
-            with("  replicas: 3", "  replicas: 3\n  backup: {}"),
-            "cluster.yaml:8: spec.backup: found a group of fields, expected no field of this name: this version of \
-             quorate does not know it. backup is not supported by this version of quorate; leave it out, or use a \
+            with("  replicas: 3", "  replicas: 3\n  repair: {}"),
+            "cluster.yaml:8: spec.repair: found a group of fields, expected no field of this name: this version of \
+             quorate does not know it. repair is not supported by this version of quorate; leave it out, or use a \
              newer version.",
         ),
         (
-            with("  podTemplate:", "  podTemplate:\n    nodeSelector: {}"),
-            "cluster.yaml:16: spec.podTemplate.nodeSelector: found a group of fields, expected no field of this name: \
-             this version of quorate does not know it. Leave it out; the fields here are metadata, resources, affinity.",
+            with("  podTemplate:", "  podTemplate:\n    containers: []"),
+            "cluster.yaml:16: spec.podTemplate.containers: found a list, expected no field of this name: this version \
+             of quorate does not know it. Leave it out; the fields here are metadata, resources, affinity, tolerations, \
+             nodeSelector, topologySpreadConstraints, priorityClassName, securityContext, imagePullSecrets.",
+        ),
+        (
+            // Kubernetes' own types are read as strictly as ours.
+            with("    podAntiAffinity:", "    podAntiaffinity:"),
+            "cluster.yaml:30: spec.affinity.podAntiaffinity: found a group of fields, expected no field of this name: \
+             this version of quorate does not know it. Leave it out.",
         ),
         (
             with("spec:", "status:\n  replicas: 3\nspec:"),
@@ -261,6 +284,18 @@ fn wrong_types() {
             "tls: true",
             "cluster.yaml:7: spec.tls: found true, expected a group of fields. Write its fields on the lines below it, \
              indented, or leave it out.",
+        ),
+        (
+            "weight: 100",
+            "weight: heavy",
+            "cluster.yaml:31: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: \
+             found the text \"heavy\", expected a whole number. Write the number alone, without quotes, unit or fraction.",
+        ),
+        (
+            "      storageClassName: standard\n      resources:",
+            "      storageClassName: standard\n      selector: a\n      resources:",
+            "cluster.yaml:12: spec.storage.volumeClaimTemplate.selector: found the text \"a\", expected a group of \
+             fields. Write its fields on the lines below it, indented, or leave it out.",
         ),
         (
             "storage: 50Mi",

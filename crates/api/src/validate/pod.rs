@@ -1,9 +1,11 @@
 //! The rules of `spec.podTemplate` and `spec.affinity`.
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
 use super::{Findings, Ground, is_reserved};
 use crate::cluster::ClusterSpec;
 use crate::path::FieldPath;
-use crate::pod::Resources;
+use crate::quantity::Quantity;
 
 /// Judges the parts that make pods.
 pub(crate) fn pod(spec: &ClusterSpec, found: &mut Findings) {
@@ -56,9 +58,10 @@ pub(crate) fn pod(spec: &ClusterSpec, found: &mut Findings) {
     }
 }
 
-fn quantities(path: &FieldPath, resources: &Resources, found: &mut Findings) {
+fn quantities(path: &FieldPath, resources: &ResourceRequirements, found: &mut Findings) {
     for (part, amounts) in [("requests", &resources.requests), ("limits", &resources.limits)] {
-        for (name, amount) in amounts {
+        for (name, amount) in amounts.iter().flatten() {
+            let amount = Quantity::new(&amount.0);
             if amount.thousandths().is_err() {
                 found.fault(
                     path.key(part).key(name),

@@ -36,11 +36,7 @@ pub(crate) fn storage(storage: Option<&Storage>, found: &mut Findings) -> u64 {
         .key("resources")
         .key("requests")
         .key("storage");
-    let Some(size) = claim
-        .resources
-        .as_ref()
-        .and_then(|resources| resources.requests.get("storage"))
-    else {
+    let Some(size) = storage.size() else {
         found.fault(
             path,
             "nothing",
@@ -49,7 +45,7 @@ pub(crate) fn storage(storage: Option<&Storage>, found: &mut Findings) -> u64 {
         );
         return 0;
     };
-    bytes(path, size, found)
+    bytes(path, &size, found)
 }
 
 /// A positive number of bytes.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Cluster, parse, resolve};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as K8sQuantity;
 use serde_json::{Value, json};
 
 /// A manifest without a fault or a warning on either ground.
@@ -113,21 +114,22 @@ fn faults() {
 
 #[test]
 fn faults_of_the_pod() {
-    let affinity = |key: &str| json!({"nodeAffinity": {key: 1}});
-    let mut both = with("/spec/affinity", affinity("a"));
+    let written = |weight: i32| json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "preference": {}}]}});
+    let affinity = |weight: i32| serde_json::from_value(written(weight)).unwrap();
+    let mut both = with("/spec/affinity", written(1));
     let template = |affinity| crate::PodTemplate {
         affinity,
         ..Default::default()
     };
-    both.spec.pod_template = Some(template(Some(affinity("b"))));
+    both.spec.pod_template = Some(template(Some(affinity(2))));
     let kept = "spec.affinity: found another affinity than in spec.podTemplate.affinity, expected one affinity. Both \
                 fields mean the same; keep one of them.";
     assert_eq!(texts(&both, Ground::Kubernetes), (vec![kept.to_owned()], vec![]));
-    both.spec.pod_template = Some(template(Some(affinity("a"))));
+    both.spec.pod_template = Some(template(Some(affinity(1))));
     assert_eq!(texts(&both, Ground::Kubernetes), (vec![], vec![]));
     both.spec.pod_template = Some(template(None));
     let (cluster, _) = resolve(&both, Ground::Kubernetes, "", "x").unwrap();
-    assert_eq!(cluster.pod.affinity, Some(affinity("a")));
+    assert_eq!(cluster.pod.affinity, Some(affinity(1)));
 
     let annotated =
         json!({"metadata": {"annotations": {"etcd.improbable.io/x": "1", "etcd.improbable.iox/y": "1"}}});
@@ -196,6 +198,7 @@ fn warnings() {
         ("/spec/options", json!({"autoCompactionMode": "periodic"}), "spec.options.autoCompactionRetention: not set, so nothing is compacted automatically; set it, for example 1h or 1000.".to_owned()),
         ("/spec/podTemplate", json!({}), format!("spec.podTemplate: {pods}")),
         ("/spec/affinity", json!({}), format!("spec.affinity: {pods}")),
+        ("/spec/maintenance", json!({}), "spec.maintenance: ignored: on this machine changes always roll through the members.".to_owned()),
     ];
     for (pointer, value, expected) in table {
         assert_eq!(
@@ -225,9 +228,56 @@ fn warnings() {
         .as_mut()
         .unwrap()
         .requests
-        .insert("storage".to_owned(), crate::Quantity::new("80Gi"));
+        .as_mut()
+        .unwrap()
+        .insert("storage".to_owned(), K8sQuantity("80Gi".to_owned()));
     let advised = "spec.quota: above 8Gi, the most etcd advises: restarts and recovery take long.";
     assert_eq!(texts(&large, Ground::Host), (vec![], vec![advised.to_owned()]));
+}
+
+#[test]
+fn backups_are_not_taken_silently() {
+    let backup = with("/spec/backup", json!({"schedule": "@daily"}));
+    let (faults, warnings) = texts(&backup, Ground::Host);
+    assert_eq!(warnings, [""; 0]);
+    assert!(faults[0].starts_with("spec.backup: found a group of fields, expected no backup"));
+    let (faults, warnings) = texts(&backup, Ground::Kubernetes);
+    assert_eq!(faults, [""; 0]);
+    assert!(warnings[0].contains("no backup is taken"), "{warnings:?}");
+}
+
+#[test]
+fn certificates_of_the_users_own() {
+    let secrets = |tls: Value| with("/spec/tls", tls);
+    let both = json!({"client": {"secretName": "c"}, "peer": {"secretName": "p"}});
+    let (cluster, warnings) = resolve(&secrets(both.clone()), Ground::Kubernetes, "", "x").unwrap();
+    assert!(cluster.tls && warnings.is_empty());
+    let named = cluster.tls_secrets.unwrap();
+    assert_eq!((named.client.as_str(), named.peer.as_str()), ("c", "p"));
+    let ignored = "ignored: there are no Secrets on this machine; quorate makes the certificates.";
+    assert_eq!(
+        texts(&secrets(both), Ground::Host).1,
+        ["client", "peer"].map(|field| format!("spec.tls.{field}: {ignored}"))
+    );
+    let one = "spec.tls.peer: found nothing, while client is set, expected both or neither. Name a Secret for each, or \
+               leave both out and quorate makes the certificates.";
+    assert_eq!(
+        texts(
+            &secrets(json!({"client": {"secretName": "c"}})),
+            Ground::Kubernetes
+        )
+        .0,
+        [one]
+    );
+    let nameless = texts(
+        &secrets(json!({"client": {}, "peer": {"secretName": "p"}})),
+        Ground::Kubernetes,
+    )
+    .0;
+    assert!(
+        nameless[0].starts_with("spec.tls.client.secretName: found nothing"),
+        "{nameless:?}"
+    );
 }
 
 #[test]

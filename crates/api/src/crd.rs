@@ -1,0 +1,32 @@
+//! The custom resources of the group `etcd.improbable.io/v1alpha1`, and their definitions.
+//!
+//! In: the types, whose comments are what `kubectl explain` shows. Out: five CustomResourceDefinitions with structural
+//! schemas, defaults and rules, in a fixed order; and the checks that the operator makes again by itself.
+//!
+//! What must never happen: a definition that an API server refuses; a schema that drops a field which a manifest on a
+//! machine may carry; a rule here that the Rust rules do not have.
+
+pub(crate) mod embed;
+pub(crate) mod rules;
+
+mod backup;
+mod definition;
+mod peer;
+mod restore;
+mod schedule;
+mod status;
+mod store;
+
+pub use crate::cluster::EtcdCluster;
+pub use backup::{BackupDestination, BackupSource, BackupSpec, BackupStatus, Endpoint, EtcdBackup};
+pub use definition::{definitions, yaml};
+pub use peer::{
+    Bootstrap, EtcdPeer, InitialClusterState, InitialMember, PeerSpec, PeerStart, StaticBootstrap,
+};
+pub use restore::{ArchivePoint, ClusterTemplate, EtcdRestore, RestoreSource, RestoreSpec, RestoreStatus};
+pub use schedule::{
+    ArchiveCompaction, BackupPlan, Deltas, EtcdBackupSchedule, RetentionStep, ScheduleSpec, ScheduleStatus,
+    Verification,
+};
+pub use status::{ClusterStatus, MemberStatus, PeerStatus};
+pub use store::{Archive, Bucket, CredentialSource, Credentials, LocalDirectory};

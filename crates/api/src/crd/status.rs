@@ -1,0 +1,85 @@
+//! `status` of an EtcdCluster and of an EtcdPeer: what the operator reports.
+//!
+//! What must never happen: a report that forgets what was last known because contact was lost; a secret in it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+use super::embed;
+
+/// What is known of a cluster. Best effort: what cannot be reached is as it was last seen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// How many EtcdPeers there are. During changes this may differ from the members and from the running pods.
+    #[serde(default)]
+    pub replicas: i32,
+    /// How many members are voters and healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    /// The members as etcd itself lists them. Blank until the cluster first answers; stale while it does not.
+    #[serde(default)]
+    pub members: Vec<MemberStatus>,
+    /// The version all members agree on, which governs what the cluster can do, for example 3.6.0.
+    #[serde(default)]
+    pub cluster_version: String,
+    /// What holds, and why. Ready says whether the cluster is as wanted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "embed::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The label selector of the members' pods, for the scale subresource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// The generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Internal: what quorate remembers between two looks at the cluster. Not for reading or editing; without it a
+    /// change under way may be refused until it is understood again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+}
+
+/// A member as etcd lists it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberStatus {
+    /// The member's id, in hexadecimal digits.
+    pub id: String,
+    /// The member's name: the name of its EtcdPeer.
+    pub name: String,
+    /// Whether it answers and follows a leader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<bool>,
+    /// Whether it still catches up and has no vote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learner: Option<bool>,
+    /// Whether it is the leader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<bool>,
+    /// The etcd it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The size of its database file, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub db_size: Option<i64>,
+    /// How much of that file is in use, in bytes; defragmentation frees the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub db_size_in_use: Option<i64>,
+}
+
+/// What is known of a member's pod and process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerStatus {
+    /// The etcd version that the member reports; blank while it does not answer.
+    #[serde(default)]
+    pub server_version: String,
+    /// What holds, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "embed::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
