@@ -66,6 +66,8 @@ pub enum Command {
     Explain(Explain),
     /// Print the version of quorate and of the etcd it can run
     Version,
+    /// Run the Kubernetes operator, in a pod of its own
+    Operator(Operator),
     /// Look at a member's volume in its pod, or wait there until etcd may start; for init containers
     Prepare(Prepare),
     /// Become a member's etcd process; for quorate itself
@@ -221,6 +223,35 @@ pub struct LaunchMember {
 }
 
 /// `quorate prepare`.
+/// What the operator is told.
+#[derive(Args, Debug)]
+pub struct Operator {
+    /// The operator's own namespace, where its Lease is
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "POD_NAMESPACE",
+        default_value = "quorate-system"
+    )]
+    pub namespace: String,
+    /// What this one is called among several operators
+    #[arg(long, value_name = "NAME", env = "POD_NAME", default_value_t = whoami())]
+    pub identity: String,
+    /// Look after this namespace only
+    #[arg(long, value_name = "NAMESPACE")]
+    pub watch: Option<String>,
+    /// The image of quorate, for the pods of members
+    #[arg(long, value_name = "IMAGE", env = "QUORATE_IMAGE", default_value_t = quorate_operator::build::Images::default().quorate)]
+    pub image: String,
+    /// Where the images of etcd come from; the tag is the version
+    #[arg(long, value_name = "REPOSITORY", default_value_t = quorate_operator::build::Images::default().etcd)]
+    pub etcd_repository: String,
+}
+
+fn whoami() -> String {
+    format!("quorate-{}", std::process::id())
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -5,6 +5,7 @@ mod explain;
 mod launch_in_pod;
 mod launch_member;
 mod logs;
+mod operator;
 mod prepare;
 mod redeploy;
 mod scale;
@@ -31,6 +32,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Explain(arguments) => return explain::run(&arguments),
         Command::Version => return version::run(),
         Command::LaunchMember(arguments) => return launch_member::run(&arguments),
+        Command::Operator(arguments) => return in_runtime(operator::run(arguments)),
         Command::Prepare(arguments) => return in_runtime(prepare::run(arguments)),
         Command::LaunchInPod(arguments) => return launch_in_pod::run(&arguments),
         _ => {}
@@ -48,6 +50,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Explain(_)
             | Command::Version
             | Command::LaunchMember(_)
+            | Command::Operator(_)
             | Command::Prepare(_)
             | Command::LaunchInPod(_) => Ok(()),
         }

@@ -256,6 +256,13 @@ impl Report {
         }
     }
 
+    /// Does the gate let a pod of this version and configuration through by itself? Only as a plain restart.
+    pub fn passes_alone(&self, version: Version, config: &str) -> bool {
+        let data = matches!(self.volume, Found::Data { .. });
+        let before = self.started.as_ref();
+        data && before.is_some_and(|s| s.version == version && s.config == config)
+    }
+
     /// What is proven about a first start on this generation, given the volume id that the operator has `recorded`.
     ///
     /// Without the same id nothing is: a wiped volume has no marks either.

@@ -75,6 +75,9 @@ pub(crate) fn judge(directory: &Path) -> Result<Data, Error> {
                 why: format!("there is no write-ahead log, only {}", files.join(", ")),
             }
         }
+        Look::Unborn { .. } => Data::Remains {
+            why: "nothing was ever written to its write-ahead log".to_owned(),
+        },
         Look::Data(found) => Data::Member(Identity {
             member: MemberId(found.member_id),
             cluster: ClusterId(found.cluster_id),

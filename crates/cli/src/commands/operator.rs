@@ -1,0 +1,32 @@
+//! `quorate operator`: the Kubernetes ground.
+
+use quorate_operator::Options;
+use quorate_operator::build::Images;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::arguments::Operator;
+use crate::failure::Failure;
+
+/// Runs the operator until it is told to stop.
+pub async fn run(arguments: Operator) -> Result<(), Failure> {
+    let listen =
+        |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")));
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let options = Options {
+        namespace: arguments.namespace,
+        identity: arguments.identity,
+        watch: arguments.watch,
+        images: Images {
+            quorate: arguments.image,
+            etcd: arguments.etcd_repository,
+        },
+    };
+    let run = quorate_operator::run(options, stop).await;
+    run.map_err(|error| Failure::failed(format!("cannot run the operator: {error}")))
+}

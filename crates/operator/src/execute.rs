@@ -1,0 +1,220 @@
+//! Steps of the ground, as requests to the API server. Every step can be asked for again blindly.
+//!
+//! In: a step, and the objects it was planned on. Out: [`Effect`]s in order, what to tell people, or why not. Never: a
+//! go-ahead for a pod that was not looked at, or before the claim says that its volume was started; a claim deleted
+//! while a pod may use it.
+
+use std::collections::BTreeMap;
+
+use quorate_core::Memory;
+use quorate_core::memory::Mark;
+use quorate_core::model::{Generation, Ordinal, Version};
+use quorate_core::plan::{StartHow, Step};
+use quorate_pod::contract::{FORMAT, GoAhead, START_ANNOTATION};
+
+use crate::build::Plot;
+use crate::build::peer::peer;
+use crate::effect::{Effect, Kind, News, Object};
+use crate::names::{CLAIM_FINALIZER, VOLUME_ANNOTATION};
+use crate::observe::Objects;
+use crate::pod_state::Stage;
+use crate::record::VolumeRecord;
+use crate::slot::SlotObjects;
+
+/// What a step comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Done {
+    /// To be asked of the API server, in this order.
+    pub effects: Vec<Effect>,
+    /// To be told once they are done.
+    pub news: Vec<News>,
+}
+
+/// What steps are carried out with.
+#[derive(Clone, Debug)]
+pub struct Executor<'a> {
+    /// What the objects are made from.
+    pub plot: &'a Plot<'a>,
+    /// The memory that was stored with the plan.
+    pub memory: &'a Memory,
+    /// What the plan was made on.
+    pub objects: &'a Objects,
+    /// The digest of the configuration.
+    pub config: &'a str,
+}
+
+impl Executor<'_> {
+    /// The requests for a step of the ground; an error is a refusal that has had no effect.
+    pub fn effects(&self, step: &Step) -> Result<Done, String> {
+        match step {
+            Step::Provide {
+                ordinal,
+                generation,
+                version,
+            } => Ok(self.provide(*ordinal, *generation, *version)),
+            Step::Start {
+                ordinal,
+                generation,
+                how,
+                version,
+            } => self.start(*ordinal, *generation, how, *version),
+            Step::Stop { ordinal, .. } => Ok(self.take_down(*ordinal, false)),
+            Step::SetAside { ordinal, .. } => Ok(self.take_down(*ordinal, true)),
+            // Kept on the volume itself, and thinned out there.
+            Step::DropAside { .. } => Ok(Done::default()),
+            Step::AddLearner { .. }
+            | Step::Promote { .. }
+            | Step::Remove { .. }
+            | Step::MoveLeader { .. } => Err("etcd is asked for this, not Kubernetes".to_owned()),
+        }
+    }
+
+    fn provide(&self, ordinal: Ordinal, generation: Generation, version: Version) -> Done {
+        let slot = self.objects.slot(ordinal);
+        let name = self.plot.names.member(ordinal).to_string();
+        match &slot.peer {
+            None => {
+                let made = peer(
+                    self.plot,
+                    ordinal,
+                    (generation, version, self.config),
+                    self.memory,
+                );
+                Done {
+                    effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
+                    news: vec![News::done(
+                        "PeerCreated",
+                        format!("Created a new EtcdPeer with name {name:?}"),
+                    )],
+                }
+            }
+            Some(peer) if peer.deleting => Done::default(),
+            Some(peer)
+                if peer.generation == generation && peer.config == self.config && peer.version == version =>
+            {
+                self.make_pod_anew(&slot)
+            }
+            Some(_) => self.take_down(ordinal, false),
+        }
+    }
+
+    fn start(
+        &self,
+        ordinal: Ordinal,
+        generation: Generation,
+        how: &StartHow,
+        version: Version,
+    ) -> Result<Done, String> {
+        let slot = self.objects.slot(ordinal);
+        let Some(peer) = slot.peer.as_ref().filter(|p| !p.deleting) else {
+            return Err("its EtcdPeer is gone".to_owned());
+        };
+        if peer.version != version || peer.generation != generation {
+            // What it was made for is not what is wanted any more; the next pass has another made.
+            return Ok(self.take_down(ordinal, false));
+        }
+        let Some((pod, report)) = slot.parked() else {
+            return Ok(self.make_pod_anew(&slot));
+        };
+        let Some(claim) = &slot.claim else {
+            return Err("its claim is gone".to_owned());
+        };
+        let remembered = self.memory.slot(ordinal);
+        if remembered.mark == Mark::Never {
+            return Err("the start is not on record".to_owned());
+        }
+        let first = matches!(how, StartHow::New { .. } | StartHow::Join { .. });
+        let go = GoAhead {
+            format: FORMAT,
+            pod: pod.uid.clone(),
+            volume_id: report.volume_id.clone(),
+            generation,
+            version,
+            config: peer.config.clone(),
+            how: how.clone().into(),
+            member: remembered.member.filter(|_| !first),
+            cluster: self.memory.cluster.filter(|_| !first),
+        };
+        let recorded = claim
+            .record
+            .as_ref()
+            .map_or(report.volume_id.as_str(), |r| r.volume_id.as_str());
+        let record = VolumeRecord::of(self.memory, ordinal, recorded);
+        let on = |kind, name: &str, uid: &str, key: &str, value: String| Effect::Annotate {
+            kind,
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            annotations: BTreeMap::from([(key.to_owned(), value)]),
+        };
+        let member = self.plot.names.member(ordinal).to_string();
+        Ok(Done {
+            effects: vec![
+                on(Kind::Claim, &member, &claim.uid, VOLUME_ANNOTATION, record.text()),
+                on(
+                    Kind::Pod,
+                    &pod.name,
+                    &pod.uid,
+                    START_ANNOTATION,
+                    go.to_annotation(),
+                ),
+            ],
+            news: Vec::new(),
+        })
+    }
+
+    /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
+    fn make_pod_anew(&self, slot: &SlotObjects) -> Done {
+        let stuck = slot
+            .pod()
+            .filter(|p| matches!(p.stage, Stage::Crashing(_) | Stage::Refused(_)));
+        let effects = stuck.map(|pod| Effect::Delete {
+            kind: Kind::Pod,
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        });
+        Done {
+            effects: effects.into_iter().collect(),
+            news: Vec::new(),
+        }
+    }
+
+    /// The EtcdPeer goes, and with it its ReplicaSet and pod; its claim only if the member was scaled away.
+    fn take_down(&self, ordinal: Ordinal, with_claim: bool) -> Done {
+        let name = self.plot.names.member(ordinal).to_string();
+        let slot = self.objects.slot(ordinal);
+        let Some(peer) = slot.peer.as_ref() else {
+            // Someone deleted the EtcdPeer before; what it would have taken along goes by itself.
+            let claim = slot
+                .claim
+                .filter(|c| with_claim && !c.deleting && slot.pods.is_empty());
+            let effects = claim.map(|claim| Effect::Delete {
+                kind: Kind::Claim,
+                name,
+                uid: claim.uid,
+            });
+            return Done {
+                effects: effects.into_iter().collect(),
+                news: Vec::new(),
+            };
+        };
+        let mut done = Done::default();
+        if peer.deleting {
+            return done;
+        }
+        if with_claim && !peer.takes_claim {
+            done.effects.push(Effect::Finalizers {
+                name: name.clone(),
+                uid: peer.uid.clone(),
+                finalizers: vec![CLAIM_FINALIZER.to_owned()],
+            });
+        }
+        done.effects.push(Effect::Delete {
+            kind: Kind::Peer,
+            name: name.clone(),
+            uid: peer.uid.clone(),
+        });
+        let message = format!("Removed EtcdPeer with name {name:?}");
+        done.news.push(News::done("PeerRemoved", message));
+        done
+    }
+}

@@ -1,0 +1,30 @@
+//! The Kubernetes ground: an operator that runs the clusters which EtcdCluster resources ask for.
+//!
+//! ```text
+//! watches ──observe──▶ Observed ──core::plan──▶ Plan ──core::check──▶ store the memory ──▶ execute ──▶ effects
+//! ```
+//!
+//! In: the API server, through watches. Out: requests to it and to the members. What decides is in quorate-core; here is
+//! what is seen ([`observe`], [`slot`], [`pod_state`]), what is made ([`build`]), what is asked for ([`execute`],
+//! [`upkeep`]) and what is shown ([`status`]). All of these are pure; the rest ([`reconcile`], [`run`]) moves data between
+//! them and the world.
+
+pub mod apply;
+pub mod build;
+pub mod effect;
+pub mod events;
+pub mod execute;
+pub mod lease;
+pub mod names;
+pub mod observe;
+pub mod pod_state;
+pub mod reconcile;
+pub mod record;
+pub mod run;
+pub mod slot;
+pub mod status;
+pub mod upkeep;
+pub mod wakeups;
+pub mod watch;
+
+pub use run::{Options, run};

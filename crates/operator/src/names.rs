@@ -1,0 +1,143 @@
+//! What things are called: names, labels, annotations and addresses of one cluster's objects. Names and labels are those
+//! that users of the operations guide know.
+
+use std::collections::BTreeMap;
+
+use quorate_core::model::{MemberName, Ordinal, PeerUrl};
+use quorate_pod::contract::{CLUSTER_LABEL, PEER_LABEL};
+
+/// The label that all objects of all clusters carry; what the operator watches is chosen by it.
+pub const APP_LABEL: (&str, &str) = ("app.kubernetes.io/name", "etcd");
+/// The claim's annotation with what the operator knows of the volume in it.
+pub const VOLUME_ANNOTATION: &str = "etcd.improbable.io/volume";
+/// Pod annotations that say what the pod was made for.
+pub const GENERATION_ANNOTATION: &str = "etcd.improbable.io/generation";
+/// See [`GENERATION_ANNOTATION`].
+pub const VERSION_ANNOTATION: &str = "etcd.improbable.io/version";
+/// See [`GENERATION_ANNOTATION`].
+pub const CONFIG_ANNOTATION: &str = "etcd.improbable.io/config";
+/// Keeps an EtcdPeer until its claim is deleted. Only a peer that was scaled away carries it.
+pub const CLAIM_FINALIZER: &str = "etcdpeer.etcd.improbable.io/pvc-cleanup";
+
+/// Where clients connect.
+pub const CLIENT_PORT: i32 = 2379;
+/// Where members connect.
+pub const PEER_PORT: i32 = 2380;
+/// Where metrics and readiness are served in plain text when clients speak TLS.
+pub const METRICS_PORT: i32 = 2381;
+
+/// One cluster's name and namespace, and what follows from them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Names {
+    /// The namespace.
+    pub namespace: String,
+    /// The cluster.
+    pub cluster: String,
+}
+
+impl Names {
+    /// The names of a cluster.
+    pub fn of(namespace: &str, cluster: &str) -> Names {
+        Names {
+            namespace: namespace.to_owned(),
+            cluster: cluster.to_owned(),
+        }
+    }
+
+    /// The member in a slot; its EtcdPeer, claim and ReplicaSet are called the same.
+    pub fn member(&self, ordinal: Ordinal) -> MemberName {
+        MemberName::of(&self.cluster, ordinal)
+    }
+
+    /// The slot of an object called `name`, if it is one of this cluster's.
+    pub fn ordinal(&self, name: &str) -> Option<Ordinal> {
+        let number = name.strip_prefix(&self.cluster)?.strip_prefix('-')?;
+        let canonical = number == "0" || !number.starts_with('0');
+        let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        (canonical && digits).then(|| number.parse().ok().map(Ordinal))?
+    }
+
+    /// The headless Service in which members find each other.
+    pub fn service(&self) -> &str {
+        &self.cluster
+    }
+
+    /// The Service for clients.
+    pub fn client_service(&self) -> String {
+        format!("{}-client", self.cluster)
+    }
+
+    /// The name of a member's pod in the cluster's DNS; the cluster's domain is left to the resolver.
+    pub fn host(&self, ordinal: Ordinal) -> String {
+        format!("{}.{}.{}.svc", self.member(ordinal), self.cluster, self.namespace)
+    }
+
+    /// Where the others reach a member.
+    pub fn peer_url(&self, ordinal: Ordinal, tls: bool) -> PeerUrl {
+        PeerUrl(format!("{}://{}:{PEER_PORT}", scheme(tls), self.host(ordinal)))
+    }
+
+    /// Where clients reach a member.
+    pub fn client_url(&self, ordinal: Ordinal, tls: bool) -> String {
+        format!("{}://{}:{CLIENT_PORT}", scheme(tls), self.host(ordinal))
+    }
+
+    /// The labels of everything of this cluster.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let (name, value) = APP_LABEL;
+        BTreeMap::from([
+            (name.to_owned(), value.to_owned()),
+            (CLUSTER_LABEL.to_owned(), self.cluster.clone()),
+        ])
+    }
+
+    /// The labels of everything of one member.
+    pub fn member_labels(&self, ordinal: Ordinal) -> BTreeMap<String, String> {
+        let mut labels = self.labels();
+        labels.insert(PEER_LABEL.to_owned(), self.member(ordinal).to_string());
+        labels
+    }
+
+    /// The same as a selector in text.
+    pub fn selector(&self) -> String {
+        let pairs: Vec<String> = self.labels().iter().map(|(k, v)| format!("{k}={v}")).collect();
+        pairs.join(",")
+    }
+}
+
+/// The scheme of URLs.
+pub fn scheme(tls: bool) -> &'static str {
+    if tls { "https" } else { "http" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordinal_is_read_back_from_its_own_name_only() {
+        let names = Names::of("n", "my-cluster");
+        for ordinal in [0, 1, 9, 10, 123] {
+            let name = names.member(Ordinal(ordinal)).to_string();
+            assert_eq!(names.ordinal(&name), Some(Ordinal(ordinal)));
+        }
+        for foreign in [
+            "my-cluster",
+            "my-cluster-",
+            "my-cluster-01",
+            "my-cluster-x",
+            "my-cluster-2-1",
+            "other-1",
+            "my-cluster-+1",
+        ] {
+            assert_eq!(names.ordinal(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn addresses_leave_the_domain_to_the_resolver() {
+        let names = Names::of("prod", "c");
+        assert_eq!(names.peer_url(Ordinal(2), false).0, "http://c-2.c.prod.svc:2380");
+        assert_eq!(names.client_url(Ordinal(0), true), "https://c-0.c.prod.svc:2379");
+    }
+}

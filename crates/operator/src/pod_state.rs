@@ -1,0 +1,232 @@
+//! What one pod of a member says: how far it has got, from the first look at its volume to etcd running in it.
+//!
+//! In: a Pod as the API server has it. Out: a [`Stage`]. Never: "it runs" from anything but a running container, "it is
+//! let through" from anything but the same rule that the gate in the pod goes by.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use quorate_core::model::{Exit, Generation, Time, Version};
+use quorate_pod::contract::{
+    ETCD_CONTAINER, GoAhead, LOOK_CONTAINER, PREPARE_CONTAINER, Report, START_ANNOTATION,
+};
+
+use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
+
+/// A pod, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodState {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// When it was made.
+    pub created: Time,
+    /// It was told to go.
+    pub terminating: bool,
+    /// What it was made for: the volume, the version, the configuration.
+    pub made_for: Option<MadeFor>,
+    /// Its address, once it has one.
+    pub ip: Option<String>,
+    /// How far it has got.
+    pub stage: Stage,
+    /// What was last seen of its volume, before etcd was started on it.
+    pub report: Option<Report>,
+}
+
+/// What a pod was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFor {
+    /// Which volume of its slot.
+    pub generation: Generation,
+    /// Which etcd.
+    pub version: Version,
+    /// The digest of its configuration.
+    pub config: String,
+}
+
+/// How far a pod has got.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stage {
+    /// On its way to the look at its volume; what keeps it.
+    Coming(String),
+    /// Its volume was looked at; it waits for the go-ahead.
+    Parked,
+    /// It was let through; etcd is about to run.
+    Passing,
+    /// etcd runs.
+    Running {
+        /// Since when.
+        since: Time,
+    },
+    /// etcd ends again and again.
+    Crashing(Exit),
+    /// It could not look, or was not let through.
+    Refused(String),
+    /// It has ended for good; another is made in its place.
+    Over,
+}
+
+impl PodState {
+    /// Reads a pod.
+    pub fn of(pod: &Pod) -> PodState {
+        let meta = &pod.metadata;
+        let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).cloned();
+        let made_for = (|| {
+            Some(MadeFor {
+                generation: Generation(annotation(GENERATION_ANNOTATION)?.parse().ok()?),
+                version: annotation(VERSION_ANNOTATION)?.parse().ok()?,
+                config: annotation(CONFIG_ANNOTATION)?,
+            })
+        })();
+        let uid = meta.uid.clone().unwrap_or_default();
+        let report = report(pod);
+        let go = annotation(START_ANNOTATION).and_then(|text| GoAhead::read(text.as_bytes()).ok());
+        let told = go.is_some_and(|go| go.pod == uid);
+        let alone = match (&report, &made_for) {
+            (Some(Ok(report)), Some(made)) => report.passes_alone(made.version, &made.config),
+            _ => false,
+        };
+        PodState {
+            name: meta.name.clone().unwrap_or_default(),
+            uid,
+            created: meta.creation_timestamp.as_ref().map_or(Time(0), time),
+            terminating: meta.deletion_timestamp.is_some(),
+            made_for,
+            ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
+            stage: stage(pod, &report, told || alone),
+            report: report.and_then(Result::ok),
+        }
+    }
+}
+
+/// A Kubernetes time in milliseconds.
+pub fn time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> Time {
+    Time(u64::try_from(time.0.as_millisecond()).unwrap_or(0))
+}
+
+fn init<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+    let all = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    all.iter().find(|c| c.name == name)
+}
+
+fn report(pod: &Pod) -> Option<Result<Report, String>> {
+    let look = init(pod, LOOK_CONTAINER)?.state.as_ref()?.terminated.as_ref()?;
+    let message = look.message.as_deref().unwrap_or_default();
+    if look.exit_code != 0 {
+        return Some(Err(format!("its volume could not be looked at: {message}")));
+    }
+    let read = Report::read(message.as_bytes());
+    Some(read.map_err(|error| format!("what was seen of its volume cannot be read: {error}")))
+}
+
+fn stage(pod: &Pod, report: &Option<Result<Report, String>>, may_pass: bool) -> Stage {
+    let Some(status) = &pod.status else {
+        return Stage::Coming("the pod was just made".to_owned());
+    };
+    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return Stage::Over;
+    }
+    let etcd = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .find(|c| c.name == ETCD_CONTAINER);
+    if let Some(stage) = etcd.and_then(etcd_stage) {
+        return stage;
+    }
+    if let Some(why) = failing(init(pod, PREPARE_CONTAINER)) {
+        return Stage::Refused(why);
+    }
+    let prepared = init(pod, PREPARE_CONTAINER).and_then(|c| c.state.as_ref()?.terminated.as_ref());
+    match report {
+        Some(Err(why)) => Stage::Refused(why.clone()),
+        Some(Ok(_)) if may_pass || prepared.is_some() => Stage::Passing,
+        Some(Ok(_)) => Stage::Parked,
+        None => Stage::Coming(keeps(pod)),
+    }
+}
+
+/// What the container of etcd says, once it has got that far.
+fn etcd_stage(container: &ContainerStatus) -> Option<Stage> {
+    let state = container.state.as_ref()?;
+    if let Some(running) = &state.running {
+        let since = running.started_at.as_ref().map_or(Time(0), time);
+        return Some(Stage::Running { since });
+    }
+    if state.terminated.is_some() {
+        return Some(Stage::Passing); // kubelet starts it again at once.
+    }
+    let waiting = state.waiting.as_ref()?;
+    let last = container.last_state.as_ref().and_then(|s| s.terminated.as_ref());
+    match (waiting.reason.as_deref(), last) {
+        (Some("CrashLoopBackOff"), Some(end)) => {
+            let at = end.finished_at.as_ref().map_or(Time(0), time);
+            Some(Stage::Crashing(Exit {
+                at,
+                asked: false,
+                how: ended(end),
+            }))
+        }
+        (Some("PodInitializing" | "ContainerCreating") | None, _) => None,
+        (Some(reason), _) => Some(Stage::Coming(worded(reason, waiting.message.as_deref()))),
+    }
+}
+
+fn ended(end: &k8s_openapi::api::core::v1::ContainerStateTerminated) -> String {
+    let mut how = match end.reason.as_deref() {
+        Some(reason) if reason != "Error" => format!("{reason}, exit code {}", end.exit_code),
+        _ => format!("exit code {}", end.exit_code),
+    };
+    if let Some(line) = end.message.as_deref().and_then(|m| m.trim().lines().last()) {
+        how.push_str(": ");
+        how.extend(line.chars().take(300));
+    }
+    how
+}
+
+/// Why an init container fails, if it does.
+fn failing(container: Option<&ContainerStatus>) -> Option<String> {
+    let container = container?;
+    let failed = |state: &Option<ContainerState>| {
+        let end = state.as_ref()?.terminated.as_ref()?;
+        (end.exit_code != 0).then(|| ended(end))
+    };
+    failed(&container.state).or_else(|| {
+        let backing_off =
+            container.state.as_ref()?.waiting.as_ref()?.reason.as_deref() == Some("CrashLoopBackOff");
+        backing_off.then(|| failed(&container.last_state))?
+    })
+}
+
+/// What keeps a pod that has not looked yet.
+fn keeps(pod: &Pod) -> String {
+    let status = pod.status.as_ref();
+    let unscheduled = status.and_then(|s| s.conditions.as_ref()).into_iter().flatten();
+    let mut unscheduled = unscheduled.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
+    if let Some(condition) = unscheduled.next() {
+        let message = condition.message.as_deref().unwrap_or("no node was found for it");
+        return format!("its pod cannot be scheduled: {message}");
+    }
+    for container in status
+        .and_then(|s| s.init_container_statuses.as_ref())
+        .into_iter()
+        .flatten()
+    {
+        if let Some(why) = failing(Some(container)) {
+            return format!("{}: {why}", container.name);
+        }
+        let waiting = container.state.as_ref().and_then(|s| s.waiting.as_ref());
+        if let Some(reason) = waiting.and_then(|w| w.reason.as_deref())
+            && !matches!(reason, "PodInitializing" | "ContainerCreating")
+        {
+            return worded(reason, waiting.and_then(|w| w.message.as_deref()));
+        }
+    }
+    "its pod is being made".to_owned()
+}
+
+fn worded(reason: &str, message: Option<&str>) -> String {
+    match message {
+        Some(message) => format!("{reason}: {}", message.chars().take(300).collect::<String>()),
+        None => reason.to_owned(),
+    }
+}

@@ -1,0 +1,465 @@
+//! One pass over one cluster: look, plan, check, remember, do, show.
+//!
+//! In: the watches' view of it, and its members' answers. Out: requests to the API server and to etcd; when to look again.
+//! Never: an effect before the memory it came with is stored under the resourceVersion that it was read with; an
+//! effect without a Lease that outlives it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Client, Resource, ResourceExt};
+use quorate_api::Cluster;
+use quorate_api::crd::{ClusterStatus, EtcdCluster};
+use quorate_client::Members;
+use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
+use quorate_core::plan::{Block, BlockReason};
+use quorate_core::{Memory, Plan, Step, check, plan};
+use serde_json::json;
+
+use crate::apply::{FIELD_MANAGER, apply, is};
+use crate::build::{Images, Plot, etcd};
+use crate::effect::News;
+use crate::events::Reporter;
+use crate::execute::{Done, Executor};
+use crate::lease::Tenure;
+use crate::names::Names;
+use crate::observe::{Look, Objects};
+use crate::record::recall;
+use crate::status::{Seen, invalid};
+use crate::upkeep::upkeep;
+use crate::watch::Watches;
+
+/// No effect takes longer: the Lease must hold for this long when it begins.
+const EFFECT_LIMIT: Duration = Duration::from_secs(8);
+/// The time between two looks at a cluster at rest. Its members are asked, not the API server.
+const AT_REST: Duration = Duration::from_secs(5);
+/// The shortest time between two looks.
+const SOONEST: Duration = Duration::from_millis(200);
+
+/// What all passes share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The API server.
+    pub client: Client,
+    /// What is known.
+    pub watches: Watches,
+    /// Where images come from.
+    pub images: Arc<Images>,
+    /// Whether it may act.
+    pub tenure: Tenure,
+    /// Where events go.
+    pub reporter: Reporter,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+/// What is kept of one cluster between passes, in this process only. Nothing in it is needed to go on.
+#[derive(Debug, Default)]
+pub struct Kept {
+    members: Members,
+    last: Option<Outcome>,
+    /// The resourceVersion that a status was written over: a view that still has it is older than that.
+    replaced: Option<String>,
+    /// The memory was taken up by this process.
+    taken_up: bool,
+}
+
+/// Why a pass came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// The API server did not do as asked.
+    #[error("{doing}")]
+    Api {
+        /// What was asked.
+        doing: String,
+        /// Why not.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Failed {
+    let doing = doing.into();
+    move |source| Failed::Api {
+        doing,
+        source: Box::new(source),
+    }
+}
+
+/// Now, in milliseconds since 1970.
+pub fn now() -> Time {
+    Time(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
+}
+
+/// What one pass works on.
+struct Pass<'a> {
+    shared: &'a Shared,
+    names: &'a Names,
+    resource: &'a EtcdCluster,
+    cluster: &'a Cluster,
+    warnings: Vec<String>,
+    spec: Spec,
+    plot: Plot<'a>,
+}
+
+impl Shared {
+    /// One pass over `names`. `None`: the cluster is gone.
+    pub async fn pass(&self, names: &Names, kept: &mut Kept) -> Result<Option<Duration>, Failed> {
+        let Some(resource) = self.watches.cluster(names) else {
+            return Ok(None);
+        };
+        if resource.metadata.deletion_timestamp.is_some() {
+            return Ok(Some(AT_REST));
+        }
+        if kept.replaced.is_some() && kept.replaced == resource.resource_version() {
+            return Ok(Some(SOONEST)); // The watch has yet to show what was written.
+        }
+        kept.replaced = None;
+        let manifest = manifest(&resource);
+        let resolved =
+            quorate_api::resolve(&manifest, quorate_api::Ground::Kubernetes, "", "the EtcdCluster");
+        let (cluster, warnings) = match resolved {
+            Ok(resolved) => resolved,
+            Err(faults) => return self.refuse(&resource, &faults.to_string(), kept).await,
+        };
+        let Some(owner) = owner(&resource) else {
+            return Ok(Some(AT_REST));
+        };
+        let plot = Plot {
+            names,
+            cluster: &cluster,
+            owner: &owner,
+            images: &self.images,
+        };
+        let spec = Spec {
+            name: names.cluster.clone(),
+            replicas: cluster.replicas,
+            version: quorate_core::model::Version::new(
+                cluster.version.major as u32,
+                cluster.version.minor as u32,
+                cluster.version.patch as u32,
+            ),
+            config: etcd::digest(&plot),
+            paused: cluster.paused,
+        };
+        let pass = Pass {
+            shared: self,
+            names,
+            resource: &resource,
+            cluster: &cluster,
+            warnings: warnings.iter().map(ToString::to_string).collect(),
+            spec,
+            plot,
+        };
+        pass.run(kept).await.map(Some)
+    }
+
+    /// A manifest that slipped past admission: said in its status, and nothing is done.
+    async fn refuse(
+        &self,
+        resource: &EtcdCluster,
+        faults: &str,
+        kept: &mut Kept,
+    ) -> Result<Option<Duration>, Failed> {
+        let last = resource.status.clone().unwrap_or_default();
+        let next = invalid(
+            &last,
+            faults,
+            resource.metadata.generation,
+            jiff::Timestamp::now(),
+        );
+        if next != last {
+            self.store(resource, next, kept).await?;
+        }
+        Ok(Some(AT_REST))
+    }
+
+    /// Writes a status over the one that was seen.
+    async fn store(
+        &self,
+        resource: &EtcdCluster,
+        status: ClusterStatus,
+        kept: &mut Kept,
+    ) -> Result<(), Failed> {
+        let namespace = resource.namespace().unwrap_or_default();
+        let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &namespace);
+        let mut next = resource.clone();
+        next.status = Some(status);
+        let written = clusters
+            .replace_status(&resource.name_any(), &PostParams::default(), &next)
+            .await;
+        written.map_err(api("store the status of the EtcdCluster"))?;
+        kept.replaced = resource.resource_version();
+        Ok(())
+    }
+}
+
+impl Pass<'_> {
+    async fn run(&self, kept: &mut Kept) -> Result<Duration, Failed> {
+        let uid = self.resource.uid().unwrap_or_default();
+        let objects = self.shared.watches.members(self.names, &uid);
+        let before = self.memory(&objects, kept);
+        let observed = self.look(&objects, &before, kept).await;
+        let (mut plan, after) = plan(&self.spec, &observed, &before, now());
+        let violations = check(&self.spec, &observed, &before, &after, &plan, now());
+        let memory = if violations.is_empty() { after } else { before };
+        for violation in violations {
+            plan.steps.clear();
+            plan.blocks.push(Block {
+                reason: BlockReason::CheckRefused,
+                member: None,
+                detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
+            });
+        }
+        if !self.shared.tenure.covers(EFFECT_LIMIT) {
+            return Ok(SOONEST);
+        }
+        self.show(&observed, &plan, &memory, kept).await?;
+        self.maintain(&objects, &memory, &observed).await?;
+        self.carry_out(&plan, &observed, &objects, &memory, kept).await?;
+        let at_rest = plan.steps.is_empty() && plan.waits.is_empty();
+        Ok(if at_rest {
+            AT_REST
+        } else {
+            plan.next_look.max(SOONEST)
+        })
+    }
+
+    /// What is remembered: with the resource, or on the claims that a former resource of that name left.
+    fn memory(&self, objects: &Objects, kept: &mut Kept) -> Memory {
+        let stored = self.resource.status.as_ref().and_then(|s| s.memory.as_ref());
+        let stored: Option<Memory> = stored.and_then(|text| serde_json::from_str(text).ok());
+        let memory = stored.unwrap_or_else(|| {
+            let claims = objects
+                .slots
+                .iter()
+                .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
+            recall(&claims.collect(), |o| self.names.peer_url(o, self.cluster.tls)).unwrap_or_default()
+        });
+        if kept.taken_up {
+            memory
+        } else {
+            kept.taken_up = true;
+            memory.taken_up()
+        }
+    }
+
+    async fn look(&self, objects: &Objects, memory: &Memory, kept: &mut Kept) -> Observed {
+        let at = now();
+        let addresses = objects.addresses(self.cluster.tls);
+        kept.members.keep_only(|ordinal| addresses.contains_key(&ordinal));
+        let answers = kept.members.look(&addresses).await;
+        let look = Look {
+            names: self.names,
+            spec: &self.spec,
+            memory,
+            tls: self.cluster.tls,
+            at,
+            last: kept.last.take(),
+            token: fresh_token(self.names),
+        };
+        look.observed(objects, answers)
+    }
+
+    /// Stores the memory, and shows what is known with it. Nothing is done if that fails.
+    async fn show(
+        &self,
+        observed: &Observed,
+        plan: &Plan,
+        memory: &Memory,
+        kept: &mut Kept,
+    ) -> Result<(), Failed> {
+        let peers = self.shared.watches.peers(self.names);
+        let seen = Seen {
+            names: self.names,
+            spec: &self.spec,
+            observed,
+            plan,
+            memory,
+            peers: peers.len(),
+            generation: self.resource.metadata.generation,
+            warnings: &self.warnings,
+            now: jiff::Timestamp::now(),
+        };
+        let last = self.resource.status.clone().unwrap_or_default();
+        let next = seen.cluster(&last);
+        if next != last {
+            self.shared.store(self.resource, next, kept).await?;
+        }
+        for peer in peers {
+            let Some(ordinal) = self.names.ordinal(&peer.name_any()) else {
+                continue;
+            };
+            let last = peer.status.clone().unwrap_or_default();
+            let next = seen.peer(ordinal, &last, peer.metadata.generation);
+            if next == last || peer.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            let api_of: Api<quorate_api::crd::EtcdPeer> =
+                Api::namespaced(self.shared.client.clone(), &self.names.namespace);
+            let patch = json!({"metadata": {"uid": peer.uid()}, "status": next});
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            match api_of
+                .patch_status(&peer.name_any(), &params, &Patch::Merge(patch))
+                .await
+            {
+                Err(error) if !is(&error, 404) && !is(&error, 409) => {
+                    return Err(api("store the status of an EtcdPeer")(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn maintain(&self, objects: &Objects, memory: &Memory, observed: &Observed) -> Result<(), Failed> {
+        if self.spec.paused {
+            return Ok(());
+        }
+        let whole = self.shared.watches.whole(self.names);
+        let voters = observed
+            .quorum
+            .as_ref()
+            .map(|q| q.members.iter().filter(|m| !m.learner).count());
+        let done = upkeep(&self.plot, memory, objects, &whole, voters);
+        self.ask(done).await
+    }
+
+    async fn carry_out(
+        &self,
+        plan: &Plan,
+        observed: &Observed,
+        objects: &Objects,
+        memory: &Memory,
+        kept: &mut Kept,
+    ) -> Result<(), Failed> {
+        let executor = Executor {
+            plot: &self.plot,
+            memory,
+            objects,
+            config: &self.spec.config,
+        };
+        for step in &plan.steps {
+            if !self.shared.tenure.covers(EFFECT_LIMIT) {
+                return Ok(());
+            }
+            let result = match kept.members.execute(step, observed).await {
+                Some(result) => {
+                    self.tell(step, &result, memory).await;
+                    result
+                }
+                None => {
+                    if let Step::Stop { ordinal, .. } = step {
+                        self.settle(*ordinal, observed, &kept.members).await;
+                    }
+                    match executor.effects(step) {
+                        Ok(done) => {
+                            self.ask(done).await?;
+                            StepResult::Done
+                        }
+                        Err(why) => StepResult::Refused(Refused::Other(why)),
+                    }
+                }
+            };
+            if step.changes_membership() || matches!(step, Step::MoveLeader { .. } | Step::Start { .. }) {
+                kept.last = Some(Outcome {
+                    step: step.kind(),
+                    result,
+                    at: now(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// etcd 3.4 records how far it has applied its log only with a write; without one, newer versions go wrong on it.
+    async fn settle(&self, ordinal: Ordinal, observed: &Observed, members: &Members) {
+        let runs = observed.slots.get(&ordinal).map(|v| &v.process);
+        let leaves_34 = matches!(runs, Some(Process::Running { version, .. }) if version.minor == 4)
+            && self.spec.version.minor > 4;
+        if leaves_34 {
+            // One that cannot be written to has been: it is full, or asks for a password.
+            let _ = members.settle(ordinal).await;
+        }
+    }
+
+    async fn ask(&self, done: Done) -> Result<(), Failed> {
+        for effect in &done.effects {
+            apply(&self.shared.client, &self.names.namespace, effect)
+                .await
+                .map_err(api(format!("{effect:.0?}")))?;
+        }
+        for news in &done.news {
+            self.shared.reporter.tell(self.resource, news).await;
+        }
+        Ok(())
+    }
+
+    /// Tells of what etcd was asked for, if it was done.
+    async fn tell(&self, step: &Step, result: &StepResult, memory: &Memory) {
+        if *result != StepResult::Done {
+            return;
+        }
+        let by_id = |id| {
+            let slot = memory.slots.iter().find(|(_, s)| s.member == Some(id));
+            slot.map_or(id.to_string(), |(o, _)| self.names.member(*o).to_string())
+        };
+        let name = |o: Ordinal| self.names.member(o).to_string();
+        let news = match step {
+            Step::AddLearner { ordinal, .. } => News::done(
+                "MemberAdded",
+                format!("Added a new member with name {:?}", name(*ordinal)),
+            ),
+            Step::Promote { ordinal, .. } => News::done(
+                "MemberPromoted",
+                format!("Member {:?} has caught up and votes", name(*ordinal)),
+            ),
+            Step::Remove { member, .. } => News::done(
+                "MemberRemoved",
+                format!("Removed a member with name {:?}", by_id(*member)),
+            ),
+            Step::MoveLeader { from, to } => News::done(
+                "LeaderMoved",
+                format!("Moved leadership from {:?} to {:?}", by_id(*from), by_id(*to)),
+            ),
+            _ => return,
+        };
+        self.shared.reporter.tell(self.resource, &news).await;
+    }
+}
+
+fn manifest(resource: &EtcdCluster) -> quorate_api::EtcdCluster {
+    quorate_api::EtcdCluster {
+        api_version: Some(quorate_api::API_VERSION.to_owned()),
+        kind: Some(quorate_api::KIND.to_owned()),
+        metadata: quorate_api::Metadata {
+            name: resource.metadata.name.clone(),
+            namespace: resource.metadata.namespace.clone(),
+            ..Default::default()
+        },
+        spec: resource.spec.clone(),
+    }
+}
+
+fn owner(resource: &EtcdCluster) -> Option<OwnerReference> {
+    resource.controller_owner_ref(&())
+}
+
+/// A token that no other bootstrap has had.
+fn fresh_token(names: &Names) -> Token {
+    Token(format!(
+        "{}-{}-{:016x}",
+        names.namespace,
+        names.cluster,
+        fastrand::u64(..)
+    ))
+}

@@ -1,0 +1,159 @@
+//! What the operator writes on a claim about the volume in it, so that it outlives the EtcdCluster: a cluster that is
+//! deleted and created again finds its members by these records.
+//!
+//! In: the memory. Out: an annotation per claim, and from all of them a memory again. Never: a record of a wiped volume
+//! written over that of the volume it was; "never started" from a claim without a record.
+
+use std::collections::BTreeMap;
+
+use quorate_core::Memory;
+use quorate_core::memory::{Bootstrap, Mark, Slot};
+use quorate_core::model::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Token, Version};
+use serde::{Deserialize, Serialize};
+
+/// The annotation's content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeRecord {
+    /// The id that lies on the volume.
+    pub volume_id: String,
+    /// Which generation of the slot this is about.
+    pub generation: Generation,
+    /// Whether it was ever started.
+    pub mark: Mark,
+    /// The token of the bootstrap.
+    pub token: Option<Token>,
+    /// Its member, once there is one.
+    pub member: Option<MemberId>,
+    /// Its cluster, once that has answered.
+    pub cluster: Option<ClusterId>,
+    /// The newest version started on it.
+    pub version: Option<Version>,
+    /// The newest version that served from it.
+    pub served: Option<Version>,
+}
+
+impl VolumeRecord {
+    /// What the memory says of a slot, on the volume `volume_id`.
+    pub fn of(memory: &Memory, ordinal: Ordinal, volume_id: &str) -> VolumeRecord {
+        let slot = memory.slot(ordinal);
+        VolumeRecord {
+            volume_id: volume_id.to_owned(),
+            generation: slot.generation,
+            mark: slot.mark,
+            token: memory.bootstrap.as_ref().map(|b| b.token.clone()),
+            member: slot.member,
+            cluster: memory.cluster,
+            version: slot.version,
+            served: slot.served,
+        }
+    }
+
+    /// Is it about a volume that was looked at, as this generation?
+    pub fn is_of(&self, generation: Generation) -> bool {
+        self.generation == generation && !self.volume_id.is_empty()
+    }
+
+    /// Reads an annotation; `None` if it is none of ours.
+    pub fn read(text: &str) -> Option<VolumeRecord> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The memory of a cluster whose EtcdCluster was created anew over claims that were there already: what each claim
+/// says, and of a claim without a record that it was started, for nobody knows better.
+pub fn recall(
+    claims: &BTreeMap<Ordinal, Option<VolumeRecord>>,
+    url: impl Fn(Ordinal) -> PeerUrl,
+) -> Option<Memory> {
+    let started = |record: &Option<VolumeRecord>| record.as_ref().is_none_or(|r| r.mark != Mark::Never);
+    if !claims.values().any(started) {
+        return None; // Made for a cluster that never began.
+    }
+    let records = || claims.values().flatten();
+    let token = records().find_map(|r| r.token.clone());
+    let slots = claims.iter().map(|(ordinal, record)| {
+        let slot = match record {
+            Some(record) => Slot {
+                generation: record.generation,
+                mark: record.mark,
+                member: record.member,
+                voter: record.member.is_some(),
+                version: record.version,
+                served: record.served,
+                ..Slot::default()
+            },
+            None => Slot {
+                mark: Mark::Started,
+                ..Slot::default()
+            },
+        };
+        (*ordinal, slot)
+    });
+    Some(Memory {
+        bootstrap: Some(Bootstrap {
+            token: token.unwrap_or_else(|| Token("unknown".to_owned())),
+            members: claims.keys().map(|o| (*o, url(*o))).collect(),
+        }),
+        cluster: records().find_map(|r| r.cluster),
+        slots: slots.collect(),
+        ..Memory::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(mark: Mark, member: Option<u64>) -> VolumeRecord {
+        VolumeRecord {
+            volume_id: "v".to_owned(),
+            generation: Generation(2),
+            mark,
+            token: Some(Token("t".to_owned())),
+            member: member.map(MemberId),
+            cluster: member.map(|_| ClusterId(9)),
+            version: Some(Version::new(3, 6, 1)),
+            served: None,
+        }
+    }
+
+    fn url(ordinal: Ordinal) -> PeerUrl {
+        PeerUrl(format!("http://{ordinal}"))
+    }
+
+    #[test]
+    fn a_record_reads_back() {
+        let record = record(Mark::Started, Some(7));
+        assert_eq!(VolumeRecord::read(&record.text()), Some(record));
+        assert_eq!(VolumeRecord::read("gibberish"), None);
+    }
+
+    #[test]
+    fn a_cluster_is_recalled_from_its_claims() {
+        let claims = BTreeMap::from([
+            (Ordinal(0), Some(record(Mark::Started, Some(7)))),
+            (Ordinal(1), Some(record(Mark::Intended, None))),
+            (Ordinal(2), None),
+        ]);
+        let memory = recall(&claims, url).unwrap();
+        assert_eq!(memory.cluster, Some(ClusterId(9)));
+        assert_eq!(memory.bootstrap.as_ref().unwrap().members.len(), 3);
+        assert_eq!(memory.slot(Ordinal(0)).member, Some(MemberId(7)));
+        assert_eq!(memory.slot(Ordinal(0)).generation, Generation(2));
+        assert_eq!(memory.slot(Ordinal(1)).mark, Mark::Intended);
+        assert_eq!(memory.slot(Ordinal(2)).mark, Mark::Started, "nobody knows better");
+    }
+
+    #[test]
+    fn claims_that_never_saw_a_start_are_no_cluster() {
+        assert_eq!(recall(&BTreeMap::new(), url), None);
+        let claims = BTreeMap::from([(Ordinal(0), Some(record(Mark::Never, None)))]);
+        assert_eq!(recall(&claims, url), None);
+    }
+}

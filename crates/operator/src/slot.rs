@@ -1,0 +1,239 @@
+//! One slot as the planner sees it, from the objects of one member: its EtcdPeer, its claim, its pods.
+//!
+//! In: those objects, and what is remembered of the slot. Out: a [`SlotView`] without the member's own answer, where to
+//! ask it, and the pod that waits for a go-ahead. Never: anything concluded about a volume that no pod has looked at.
+
+use k8s_openapi::api::core::v1::Pod;
+use quorate_core::Memory;
+use quorate_core::memory::Mark;
+use quorate_core::model::{
+    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Time, Version, Volume,
+};
+use quorate_pod::contract::Report;
+
+use crate::pod_state::{PodState, Stage};
+use crate::record::VolumeRecord;
+
+/// After this long a pod that was refused is made anew, so that it looks again.
+const REFUSED_MS: u64 = 60_000;
+
+/// The EtcdPeer of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its uid.
+    pub uid: String,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// It carries the finalizer that has its claim deleted.
+    pub takes_claim: bool,
+    /// Which etcd.
+    pub version: Version,
+    /// Which volume.
+    pub generation: Generation,
+    /// The digest of its configuration.
+    pub config: String,
+}
+
+/// The claim of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its uid.
+    pub uid: String,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// What is written on it.
+    pub record: Option<VolumeRecord>,
+}
+
+/// Everything of one slot.
+#[derive(Clone, Debug, Default)]
+pub struct SlotObjects {
+    /// Its EtcdPeer.
+    pub peer: Option<Peer>,
+    /// Its claim.
+    pub claim: Option<Claim>,
+    /// The uid of its ReplicaSet.
+    pub set: Option<String>,
+    /// Its pods, oldest first.
+    pub pods: Vec<PodState>,
+}
+
+impl SlotObjects {
+    /// Adds a pod.
+    pub fn add_pod(&mut self, pod: &Pod) {
+        self.pods.push(PodState::of(pod));
+        self.pods
+            .sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
+    }
+
+    /// The pod that counts: the newest that is neither going nor over.
+    pub fn pod(&self) -> Option<&PodState> {
+        self.pods
+            .iter()
+            .rfind(|p| !p.terminating && p.stage != Stage::Over)
+    }
+
+    /// The pod that waits for a go-ahead, with what it saw.
+    pub fn parked(&self) -> Option<(&PodState, &Report)> {
+        let pod = self.pod().filter(|p| p.stage == Stage::Parked)?;
+        Some((pod, pod.report.as_ref()?))
+    }
+
+    /// The address of the member, if etcd runs.
+    pub fn address(&self) -> Option<&str> {
+        let running = self
+            .pods
+            .iter()
+            .rev()
+            .find(|p| matches!(p.stage, Stage::Running { .. }));
+        running.and_then(|p| p.ip.as_deref())
+    }
+
+    /// Is the volume that a parked pod saw on record, as this generation of the slot?
+    pub fn recorded(&self, generation: Generation) -> bool {
+        let record = self.claim.as_ref().and_then(|c| c.record.as_ref());
+        record.is_some_and(|r| r.is_of(generation))
+    }
+
+    /// The slot as the planner sees it.
+    pub fn view(
+        &self,
+        ordinal: Ordinal,
+        peer_url: PeerUrl,
+        spec: &Spec,
+        memory: &Memory,
+        now: Time,
+    ) -> SlotView {
+        let slot = memory.slot(ordinal);
+        let (process, place) = self.process(slot.generation, spec, now);
+        let report = self.pod().and_then(|p| p.report.as_ref());
+        let report = report.filter(|r| r.generation == slot.generation);
+        let looked = report.filter(|_| place == Place::Ready && self.parked().is_some());
+        let volume = match (looked, &process) {
+            (Some(report), _) => report.volume(),
+            // It has crashed since it was looked at. That its data is gone is found out by the next look.
+            (None, Process::Stopped { last: Some(_) }) if place == Place::Ready => {
+                match (slot.member, memory.cluster) {
+                    (Some(member), Some(cluster)) => Volume::Data { member, cluster },
+                    _ => Volume::Unknown,
+                }
+            }
+            _ => Volume::Unknown,
+        };
+        let recorded = self.claim.as_ref().and_then(|c| c.record.as_ref());
+        let recorded = recorded.filter(|r| r.is_of(slot.generation));
+        let first_start = looked.map_or(FirstStart::Unknown, |report| {
+            report.first_start(recorded.map(|r| r.volume_id.as_str()))
+        });
+        SlotView {
+            peer_url,
+            volume,
+            first_start,
+            leftovers: self.leftovers(ordinal, spec, memory),
+            asides: 0, // Kept on the volume itself, and thinned out there.
+            place,
+            process,
+            status: None,
+            cannot_start: None,
+            replay_limit: report.and_then(|r| r.replay_limit),
+        }
+    }
+
+    /// What is left of a member that was scaled away: its claim, and the EtcdPeer that takes it along.
+    fn leftovers(&self, ordinal: Ordinal, spec: &Spec, memory: &Memory) -> Vec<Generation> {
+        let slot = memory.slot(ordinal);
+        let gone = !spec.wants(ordinal) && slot.member.is_none() && slot.mark == Mark::Never;
+        let former = slot.generation.0.checked_sub(1).map(Generation);
+        let something = self.peer.is_some() || self.claim.is_some();
+        former.filter(|_| gone && something).into_iter().collect()
+    }
+
+    fn process(&self, generation: Generation, spec: &Spec, now: Time) -> (Process, Place) {
+        let stopped = Process::Stopped { last: None };
+        let version = self.peer.as_ref().map_or(spec.version, |p| p.version);
+        let preparing = |why: &str| Place::Preparing {
+            version,
+            why: why.to_owned(),
+        };
+        let alive = |p: &&PodState| matches!(p.stage, Stage::Running { .. } | Stage::Passing);
+        let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
+        if self
+            .pods
+            .iter()
+            .filter(|p| p.terminating || !owned)
+            .any(|p| alive(&p))
+        {
+            return (Process::Stopping, Place::Ready);
+        }
+        let Some(peer) = self.peer.as_ref().filter(|p| !p.deleting) else {
+            let going = self.peer.is_some() || !self.pods.is_empty() || self.set.is_some();
+            // For no version in particular: what comes next is made when this is gone.
+            return (
+                stopped,
+                if going {
+                    preparing("what was there before is going")
+                } else {
+                    Place::Absent
+                },
+            );
+        };
+        let Some(pod) = self.pod() else {
+            let place = if peer.fits(generation, spec) {
+                preparing("its pod is being made")
+            } else {
+                Place::Absent
+            };
+            return (stopped, place);
+        };
+        if let Stage::Running { .. } | Stage::Passing = pod.stage {
+            let since = match pod.stage {
+                Stage::Running { since } => since,
+                _ => pod.created,
+            };
+            let made = pod.made_for.clone();
+            let process = Process::Running {
+                since,
+                version: made.as_ref().map_or(peer.version, |m| m.version),
+                generation: made.as_ref().map_or(peer.generation, |m| m.generation),
+                config: made.map_or_else(|| peer.config.clone(), |m| m.config),
+            };
+            return (process, Place::Ready);
+        }
+        if !peer.fits(generation, spec) {
+            return (stopped, Place::Absent);
+        }
+        match &pod.stage {
+            Stage::Coming(why) => (stopped, preparing(why)),
+            Stage::Parked if !self.recorded(generation) => {
+                (stopped, preparing("its volume is put on record"))
+            }
+            Stage::Parked => {
+                // Nothing has failed here: there is nothing to wait for before it is started.
+                let last = Some(Exit {
+                    at: pod.created,
+                    asked: true,
+                    how: "it waits to be started".to_owned(),
+                });
+                (Process::Stopped { last }, Place::Ready)
+            }
+            Stage::Crashing(exit) => (
+                Process::Stopped {
+                    last: Some(exit.clone()),
+                },
+                Place::Ready,
+            ),
+            Stage::Refused(_) if now.0.saturating_sub(pod.created.0) > REFUSED_MS => (stopped, Place::Absent),
+            Stage::Refused(why) => (stopped, preparing(why)),
+            Stage::Over | Stage::Running { .. } | Stage::Passing => {
+                (stopped, preparing("its pod is being made"))
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Was it made for this volume, with what is wanted now?
+    pub fn fits(&self, generation: Generation, spec: &Spec) -> bool {
+        self.generation == generation && self.config == spec.config
+    }
+}

@@ -1,0 +1,286 @@
+//! What people see of a cluster and its peers: `status`, conditions, in the plan's own words.
+//!
+//! In: the last status, what was seen, what is planned. Out: the next status. Never: members forgotten because nobody
+//! answers; a condition that changes without its reason; a new status for a change nobody would care about.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as K8sTime};
+use quorate_api::crd::{ClusterStatus, MemberStatus, PeerStatus};
+use quorate_core::model::{Observed, Ordinal, SlotView, Spec, quorum};
+use quorate_core::{Memory, Plan};
+
+use crate::names::Names;
+
+/// What a status is made from.
+#[derive(Debug)]
+pub struct Seen<'a> {
+    /// What the cluster is called.
+    pub names: &'a Names,
+    /// What is wanted.
+    pub spec: &'a Spec,
+    /// What was seen.
+    pub observed: &'a Observed,
+    /// What is planned.
+    pub plan: &'a Plan,
+    /// What is remembered.
+    pub memory: &'a Memory,
+    /// How many EtcdPeers there are.
+    pub peers: usize,
+    /// The generation of the EtcdCluster.
+    pub generation: Option<i64>,
+    /// What the manifest says that is not done, if anything.
+    pub warnings: &'a [String],
+    /// Now.
+    pub now: jiff::Timestamp,
+}
+
+/// A condition, before it is known whether it is new.
+struct Holds<'a> {
+    kind: &'static str,
+    status: Option<bool>,
+    reason: &'a str,
+    message: String,
+}
+
+impl Seen<'_> {
+    /// The next status of the cluster.
+    pub fn cluster(&self, last: &ClusterStatus) -> ClusterStatus {
+        let voters = self.healthy_voters();
+        ClusterStatus {
+            replicas: i32::try_from(self.peers).unwrap_or(i32::MAX),
+            ready_replicas: Some(i32::try_from(voters).unwrap_or(i32::MAX)),
+            members: self.members(&last.members),
+            cluster_version: self
+                .cluster_version()
+                .unwrap_or_else(|| last.cluster_version.clone()),
+            conditions: self.conditions(&last.conditions),
+            selector: Some(self.names.selector()),
+            observed_generation: self.generation,
+            memory: serde_json::to_string(self.memory).ok(),
+        }
+    }
+
+    fn answer(&self, id: quorate_core::model::MemberId) -> Option<&quorate_core::model::MemberStatus> {
+        let statuses = self.observed.slots.values().filter_map(|s| s.status.as_ref());
+        statuses.into_iter().find(|s| s.member == id)
+    }
+
+    fn healthy_voters(&self) -> usize {
+        let members = self.observed.quorum.iter().flat_map(|q| &q.members);
+        let healthy = members.filter(|m| !m.learner && self.answer(m.id).is_some_and(|s| s.healthy));
+        healthy.count()
+    }
+
+    fn members(&self, last: &[MemberStatus]) -> Vec<MemberStatus> {
+        let Some(quorum) = &self.observed.quorum else {
+            return last.to_vec();
+        };
+        let member = |m: &quorate_core::model::Listed| {
+            let answer = self.answer(m.id);
+            let id = m.id.to_string();
+            let before = last.iter().find(|b| b.id == id);
+            let size = |now: Option<u64>, before: Option<i64>| {
+                let now = now.and_then(|n| i64::try_from(n).ok());
+                // A size that has hardly moved is no news.
+                match (now, before) {
+                    (Some(now), Some(before)) if now.abs_diff(before) * 10 < before.unsigned_abs() => {
+                        Some(before)
+                    }
+                    _ => now.or(before),
+                }
+            };
+            MemberStatus {
+                name: self.name_of(m),
+                healthy: Some(answer.is_some_and(|s| s.healthy)),
+                learner: Some(m.learner),
+                leader: Some(quorum.leader == Some(m.id)),
+                version: answer.map(|s| s.version.to_string()),
+                db_size: size(answer.map(|s| s.db_size), before.and_then(|b| b.db_size)),
+                db_size_in_use: size(answer.map(|s| s.db_in_use), before.and_then(|b| b.db_size_in_use)),
+                id,
+            }
+        };
+        let mut all: Vec<MemberStatus> = quorum.members.iter().map(member).collect();
+        all.sort_by_key(|m| (self.names.ordinal(&m.name), m.id.clone()));
+        all
+    }
+
+    /// A member's name; one that has not started yet is known by its address.
+    fn name_of(&self, member: &quorate_core::model::Listed) -> String {
+        if !member.name.is_empty() {
+            return member.name.clone();
+        }
+        let slot = |v: &SlotView| member.peer_urls.contains(&v.peer_url);
+        let slot = self.observed.slots.iter().find(|(_, v)| slot(v)).map(|(o, _)| *o);
+        slot.map_or(String::new(), |o| self.names.member(o).to_string())
+    }
+
+    /// What etcd works as: the lowest minor of its members.
+    fn cluster_version(&self) -> Option<String> {
+        self.observed.quorum.as_ref()?;
+        let minors = self.observed.slots.values().filter_map(|s| s.status.as_ref());
+        let lowest = minors.map(|s| (s.version.major, s.version.minor)).min()?;
+        Some(format!("{}.{}.0", lowest.0, lowest.1))
+    }
+
+    fn conditions(&self, last: &[Condition]) -> Vec<Condition> {
+        let block = self.plan.blocks.first();
+        let wait = self.plan.waits.first();
+        let healthy = self.healthy_voters();
+        let whole = healthy == self.spec.replicas as usize && self.observed.quorum.is_some();
+        let (reason, message) = match (block, wait) {
+            (Some(block), _) => (block.reason.name(), block.detail.clone()),
+            (None, Some(wait)) => (wait.reason.name(), wait.detail.clone()),
+            (None, None) if !self.plan.steps.is_empty() => ("Working", self.steps()),
+            (None, None) => (
+                "AsWanted",
+                format!("{healthy} healthy members of etcd {}", self.spec.version),
+            ),
+        };
+        let ready = whole && block.is_none() && wait.is_none() && self.plan.steps.is_empty();
+        let listed = self.observed.quorum.as_ref();
+        let voters = listed.map_or(0, |q| q.members.iter().filter(|m| !m.learner).count());
+        let serving = match listed {
+            Some(_) => (
+                "Serving",
+                format!(
+                    "{healthy} of {voters} voters are healthy, {} are needed",
+                    quorum(voters)
+                ),
+            ),
+            None => (
+                "NoQuorum",
+                "no quorum of members answers; the members shown are as last seen".to_owned(),
+            ),
+        };
+        let busy = !self.plan.steps.is_empty() || wait.is_some();
+        let mut all = vec![
+            Holds {
+                kind: "Ready",
+                status: Some(ready),
+                reason,
+                message: message.clone(),
+            },
+            Holds {
+                kind: "Quorate",
+                status: listed
+                    .map(|_| true)
+                    .or((self.memory.cluster.is_some()).then_some(false)),
+                reason: serving.0,
+                message: serving.1,
+            },
+            Holds {
+                kind: "Progressing",
+                status: Some(busy && block.is_none()),
+                reason: if busy { reason } else { "AtRest" },
+                message: if busy {
+                    message
+                } else {
+                    "there is nothing left to do".to_owned()
+                },
+            },
+            Holds {
+                kind: "Blocked",
+                status: Some(block.is_some()),
+                reason: block.map_or("NotBlocked", |b| b.reason.name()),
+                message: block.map_or(String::new(), |b| b.detail.clone()),
+            },
+        ];
+        if !self.warnings.is_empty() {
+            all.push(Holds {
+                kind: "Warning",
+                status: Some(true),
+                reason: "Manifest",
+                message: self.warnings.join("; "),
+            });
+        }
+        all.into_iter().map(|holds| self.condition(holds, last)).collect()
+    }
+
+    fn steps(&self) -> String {
+        let told: Vec<String> = self
+            .plan
+            .steps
+            .iter()
+            .map(|s| s.described(self.spec, self.memory))
+            .collect();
+        told.join("; ")
+    }
+
+    fn condition(&self, holds: Holds<'_>, last: &[Condition]) -> Condition {
+        condition(holds, last, self.generation, self.now)
+    }
+
+    /// The next status of the EtcdPeer in a slot.
+    pub fn peer(&self, ordinal: Ordinal, last: &PeerStatus, generation: Option<i64>) -> PeerStatus {
+        let answer = self.observed.slots.get(&ordinal).and_then(|s| s.status.as_ref());
+        let ready = answer.is_some_and(|s| s.healthy);
+        let wait = self.plan.waits.iter().find(|w| w.member == Some(ordinal));
+        let block = self.plan.blocks.iter().find(|b| b.member == Some(ordinal));
+        let (reason, message) = match (block, wait) {
+            (Some(block), _) => (block.reason.name(), block.detail.clone()),
+            (None, Some(wait)) => (wait.reason.name(), wait.detail.clone()),
+            (None, None) if ready => ("Serving", "it serves".to_owned()),
+            (None, None) => (
+                "NotServing",
+                "it does not answer, or reaches no quorum".to_owned(),
+            ),
+        };
+        let holds = Holds {
+            kind: "Ready",
+            status: Some(ready),
+            reason,
+            message,
+        };
+        PeerStatus {
+            server_version: answer.map_or(String::new(), |s| s.version.to_string()),
+            conditions: vec![condition(holds, &last.conditions, generation, self.now)],
+            observed_generation: generation,
+        }
+    }
+}
+
+/// The status of a cluster whose manifest is not valid: everything else stays as it was.
+pub fn invalid(
+    last: &ClusterStatus,
+    faults: &str,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> ClusterStatus {
+    let holds = |kind, status| Holds {
+        kind,
+        status: Some(status),
+        reason: "Invalid",
+        message: faults.to_owned(),
+    };
+    let conditions = [holds("Ready", false), holds("Blocked", true)];
+    ClusterStatus {
+        conditions: conditions
+            .into_iter()
+            .map(|h| condition(h, &last.conditions, generation, now))
+            .collect(),
+        observed_generation: generation,
+        ..last.clone()
+    }
+}
+
+fn condition(
+    holds: Holds<'_>,
+    last: &[Condition],
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> Condition {
+    let status = match holds.status {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    let before = last.iter().find(|c| c.type_ == holds.kind && c.status == status);
+    Condition {
+        type_: holds.kind.to_owned(),
+        status: status.to_owned(),
+        reason: holds.reason.to_owned(),
+        message: holds.message.chars().take(1024).collect(),
+        last_transition_time: before.map_or(K8sTime(now), |c| c.last_transition_time.clone()),
+        observed_generation: generation,
+    }
+}

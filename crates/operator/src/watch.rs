@@ -1,0 +1,224 @@
+//! Everything the operator knows of the API server: kept up to date by watches, never asked for in a pass.
+//!
+//! In: a client. Out: the objects of any one cluster, and which cluster something happened to. Never: objects that are
+//! not ours (all but the resources themselves are chosen by label); managed fields, which nobody reads and which are half
+//! of every object.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use quorate_api::crd::{EtcdCluster, EtcdPeer};
+use quorate_core::model::Generation;
+use quorate_pod::contract::CLUSTER_LABEL;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use crate::names::{APP_LABEL, CLAIM_FINALIZER, Names, VOLUME_ANNOTATION};
+use crate::observe::Objects;
+use crate::record::VolumeRecord;
+use crate::slot::{Claim, Peer};
+use crate::upkeep::Whole;
+use crate::wakeups::Wakeups;
+
+/// All watches.
+#[derive(Clone)]
+pub struct Watches {
+    clusters: Store<EtcdCluster>,
+    peers: Store<EtcdPeer>,
+    pods: Store<Pod>,
+    claims: Store<PersistentVolumeClaim>,
+    sets: Store<ReplicaSet>,
+    services: Store<Service>,
+    budgets: Store<PodDisruptionBudget>,
+}
+
+impl Debug for Watches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watches")
+    }
+}
+
+/// Starts the watches. Each cluster to which something happens is woken.
+pub fn start(
+    client: &Client,
+    namespace: Option<&str>,
+    woken: &Arc<Wakeups>,
+    tasks: &mut JoinSet<()>,
+) -> Watches {
+    let mut start = Start {
+        client,
+        namespace,
+        woken,
+        tasks,
+    };
+    Watches {
+        clusters: start.watch(false, |c: &EtcdCluster| Some(c.name_any())),
+        peers: start.watch(false, |p: &EtcdPeer| Some(p.spec.cluster_name.clone())),
+        pods: start.watch(true, labelled),
+        claims: start.watch(true, labelled),
+        sets: start.watch(true, labelled),
+        services: start.watch(true, labelled),
+        budgets: start.watch(true, labelled),
+    }
+}
+
+fn labelled<K: ResourceExt>(object: &K) -> Option<String> {
+    object.labels().get(CLUSTER_LABEL).cloned()
+}
+
+struct Start<'a> {
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    woken: &'a Arc<Wakeups>,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Start<'_> {
+    fn watch<K>(&mut self, by_label: bool, cluster_of: fn(&K) -> Option<String>) -> Store<K>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        let api: Api<K> = match self.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let mut config = watcher::Config::default();
+        if by_label {
+            config = config.labels(&format!("{}={},{CLUSTER_LABEL}", APP_LABEL.0, APP_LABEL.1));
+        }
+        let (store, writer) = reflector::store();
+        let stream = watcher(api, config)
+            .modify(|object| object.managed_fields_mut().clear())
+            .default_backoff()
+            .reflect(writer)
+            .touched_objects();
+        let woken = self.woken.clone();
+        self.tasks.spawn(async move {
+            let mut stream = std::pin::pin!(stream);
+            // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
+            while let Some(touched) = stream.next().await {
+                let Ok(object) = touched else { continue };
+                if let (Some(namespace), Some(cluster)) = (object.namespace(), cluster_of(&object)) {
+                    woken.wake(Names::of(&namespace, &cluster));
+                }
+            }
+        });
+        store
+    }
+}
+
+impl Watches {
+    /// Waits until every watch has seen everything there is.
+    pub async fn ready(&self) {
+        // A writer is only dropped when its watch has ended, and then the operator ends too.
+        let _ = self.clusters.wait_until_ready().await;
+        let _ = self.peers.wait_until_ready().await;
+        let _ = self.pods.wait_until_ready().await;
+        let _ = self.claims.wait_until_ready().await;
+        let _ = self.sets.wait_until_ready().await;
+        let _ = self.services.wait_until_ready().await;
+        let _ = self.budgets.wait_until_ready().await;
+    }
+
+    /// All clusters there are.
+    pub fn clusters(&self) -> Vec<Names> {
+        let clusters = self.clusters.state();
+        let names = clusters
+            .iter()
+            .filter_map(|c| Some(Names::of(&c.namespace()?, &c.name_any())));
+        names.collect()
+    }
+
+    /// One EtcdCluster.
+    pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {
+        self.clusters
+            .get(&ObjectRef::new(&names.cluster).within(&names.namespace))
+    }
+
+    /// The EtcdPeers of a cluster.
+    pub fn peers(&self, names: &Names) -> Vec<Arc<EtcdPeer>> {
+        let own = |p: &EtcdPeer| p.spec.cluster_name == names.cluster && is_in(p, names);
+        self.peers.state_filter(own)
+    }
+
+    /// The objects of the cluster as a whole.
+    pub fn whole(&self, names: &Names) -> Whole {
+        let services = self.services.state_filter(|s| belongs(s, names));
+        let services = services.iter().map(|s| (s.name_any(), (**s).clone()));
+        let budget = ObjectRef::new(&names.cluster).within(&names.namespace);
+        Whole {
+            services: services.collect(),
+            budget: self.budgets.get(&budget).map(|b| (*b).clone()),
+        }
+    }
+
+    /// The objects of its members, by slot. An EtcdPeer of a former EtcdCluster of that name is on its way out.
+    pub fn members(&self, names: &Names, cluster_uid: &str) -> Objects {
+        let mut objects = Objects::default();
+        for peer in self.peers(names) {
+            let Some(ordinal) = names.ordinal(&peer.name_any()) else {
+                continue;
+            };
+            objects.slots.entry(ordinal).or_default().peer = read_peer(&peer, cluster_uid);
+        }
+        for claim in self.claims.state_filter(|c| belongs(c, names)) {
+            let Some(ordinal) = names.ordinal(&claim.name_any()) else {
+                continue;
+            };
+            let record = claim.annotations().get(VOLUME_ANNOTATION);
+            objects.slots.entry(ordinal).or_default().claim = Some(Claim {
+                uid: claim.uid().unwrap_or_default(),
+                deleting: claim.metadata.deletion_timestamp.is_some(),
+                record: record.and_then(|text| VolumeRecord::read(text)),
+            });
+        }
+        for set in self.sets.state_filter(|s| belongs(s, names)) {
+            let Some(ordinal) = names.ordinal(&set.name_any()) else {
+                continue;
+            };
+            objects.slots.entry(ordinal).or_default().set = set.uid();
+        }
+        for pod in self.pods.state_filter(|p| belongs(p, names)) {
+            let peer = pod.labels().get(quorate_pod::contract::PEER_LABEL);
+            let Some(ordinal) = peer.and_then(|name| names.ordinal(name)) else {
+                continue;
+            };
+            objects.slots.entry(ordinal).or_default().add_pod(&pod);
+        }
+        objects
+    }
+}
+
+fn is_in<K: ResourceExt>(object: &K, names: &Names) -> bool {
+    object.namespace().as_deref() == Some(&names.namespace)
+}
+
+fn belongs<K: ResourceExt>(object: &K, names: &Names) -> bool {
+    is_in(object, names) && object.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
+}
+
+fn read_peer(peer: &EtcdPeer, cluster_uid: &str) -> Option<Peer> {
+    let start = peer.spec.start.clone().unwrap_or_default();
+    let ours = peer.owner_references().iter().any(|o| o.uid == cluster_uid);
+    Some(Peer {
+        uid: peer.uid()?,
+        deleting: peer.metadata.deletion_timestamp.is_some() || !ours,
+        takes_claim: peer.finalizers().iter().any(|f| f == CLAIM_FINALIZER),
+        version: peer.spec.version.parse().ok()?,
+        generation: Generation(start.generation),
+        config: start.config,
+    })
+}
