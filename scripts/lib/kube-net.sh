@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+# The wires: a bridge in the control plane's space, one pair of interfaces from it to the machine and one to each node.
+# The machine gets one interface and routes through it; all of them go with the interface.
+
+HOST_LINK=qkube0
+NODE_NET=${QUORATE_KUBE_NODE_NET:-10.199.0}
+POD_NET=${QUORATE_KUBE_POD_NET:-10.200}
+SERVICE_NET=${QUORATE_KUBE_SERVICE_NET:-10.201}
+HOST_ADDRESS=$NODE_NET.1
+CONTROL_ADDRESS=$NODE_NET.2
+DNS_ADDRESS=$SERVICE_NET.0.10
+KUBERNETES_ADDRESS=$SERVICE_NET.0.1
+
+node_name() { printf 'node%s' "$1"; }
+node_address() { printf '%s.%s' "$NODE_NET" "$((10 + $1))"; }
+node_pods() { printf '%s.%s.0/24' "$POD_NET" "$1"; }
+
+# ip_in SPACE ARGS...: only in its network, with the machine's own ip.
+ip_in() {
+  local pid
+  pid=$(space_pid "$1") || die "the space $1 does not run"
+  shift
+  nsenter -t "$pid" --net ip "$@"
+}
+
+# Another bed, or a network that happens to use these addresses: neither must be disturbed.
+check_net() {
+  local net taken
+  ! ip link show "$HOST_LINK" >/dev/null 2>&1 || die "interface $HOST_LINK exists: $(ip link show "$HOST_LINK" | sed -n 's/ *alias /a test bed kept in /p')"
+  for net in "$NODE_NET.0/24" "$POD_NET.0.0/16" "$SERVICE_NET.0.0/16"; do
+    taken=$({ ip -4 route show root "$net"; ip -4 route show match "$net"; } | grep -v '^default' || true)
+    [[ -z "$taken" ]] || die "$net is routed elsewhere already ($taken); set QUORATE_KUBE_{NODE,POD,SERVICE}_NET to free ranges"
+  done
+}
+
+wire_control() {
+  local pid
+  pid=$(space_pid control)
+  ip link add "$HOST_LINK" type veth peer name up0 netns "$pid"
+  ip link set "$HOST_LINK" alias "$DIR"
+  ip address add "$HOST_ADDRESS/24" dev "$HOST_LINK"
+  ip link set "$HOST_LINK" up
+  ip_in control link add br0 type bridge
+  ip_in control link set up0 master br0
+  ip_in control address add "$CONTROL_ADDRESS/24" dev br0
+  ip_in control link set up0 up
+  ip_in control link set br0 up
+  ip_in control route add default via "$HOST_ADDRESS"
+}
+
+# After wire_control. Services are routed to the first node: kube-proxy runs on nodes only.
+wire_node() {
+  local number=$1 name address pid
+  name=$(node_name "$number") address=$(node_address "$number")
+  pid=$(space_pid "$name")
+  ip_in control link add "$name" type veth peer name eth0 netns "$pid"
+  ip_in control link set "$name" master br0 up
+  ip_in "$name" address add "$address/24" dev eth0
+  ip_in "$name" link set eth0 up
+  ip_in "$name" route add default via "$HOST_ADDRESS"
+  nsenter -t "$pid" --net --mount bash -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+  route_everywhere "$(node_pods "$number")" "$address" "$name"
+  [[ "$number" != 1 ]] || route_everywhere "$SERVICE_NET.0.0/16" "$address" "$name"
+}
+
+# On the machine, the control plane and every node but the one it leads to.
+route_everywhere() {
+  local net=$1 via=$2 except=$3 space
+  ip route replace "$net" via "$via"
+  for space in $(space_names); do
+    [[ "$space" == "$except" || ( "$space" != control && "$net" == "$SERVICE_NET".* ) ]] || ip_in "$space" route replace "$net" via "$via"
+  done
+}
+
+unwire() {
+  ip link show "$HOST_LINK" >/dev/null 2>&1 || return 0
+  # Only one that is ours: the alias is set right after it is made.
+  ip link show "$HOST_LINK" | grep -q "alias \($DIR\)\$" || {
+    ! ip link show "$HOST_LINK" | grep -q alias || return 0
+  }
+  ip link delete "$HOST_LINK" 2>/dev/null || true
+}

@@ -1,0 +1,1 @@
+smoke() { die "not yet"; }
