@@ -7,7 +7,7 @@ NODE_PACKAGES=(containerd runc containernetworking-plugins busybox-static)
 kube_home() { printf '%s/kube/%s' "$CACHE" "$KUBE"; }
 coredns_home() { printf '%s/coredns/%s' "$CACHE" "$COREDNS"; }
 # Debian's point releases change these; the suite is what is pinned.
-node_home() { printf '%s/node/%s' "$CACHE" "$NODE_SUITE"; }
+node_home() { printf '%s/node/%s-%s' "$CACHE" "$NODE_SUITE" "$(cksum <<<"${NODE_PACKAGES[*]}" | cut -d' ' -f1)"; }
 
 # A part is cached when its mark is there: the mark is written last, before the directory gets its name.
 part_cached() { [[ -s "$1/VERIFIED" ]]; }

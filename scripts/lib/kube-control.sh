@@ -51,16 +51,20 @@ start_scheduler() {
 # Nothing is asked of the world outside: a name that is not the cluster's does not exist.
 start_dns() {
   cat >"$DIR/control/Corefile" <<CONF
-.:53 {
+cluster.local in-addr.arpa {
   bind $CONTROL_ADDRESS
   errors
   ready $CONTROL_ADDRESS:8181
-  kubernetes cluster.local in-addr.arpa {
+  kubernetes {
     kubeconfig $PKI/dns.kubeconfig
     pods insecure
     ttl 1
   }
-  template ANY ANY . {
+}
+. {
+  bind $CONTROL_ADDRESS
+  errors
+  template ANY ANY {
     rcode NXDOMAIN
   }
 }

@@ -105,14 +105,26 @@ start_kubelet() {
 }
 
 # The connection tracking limits are the machine's, not the space's: left as they are.
+write_proxy() {
+  local name=$1
+  cat >"$DIR/$name/proxy.yaml" <<YAML
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection: {kubeconfig: "$PKI/proxy.kubeconfig"}
+hostnameOverride: $name
+mode: nftables
+clusterCIDR: $POD_NET.0.0/16
+oomScoreAdj: 0
+nftables: {syncPeriod: 10s, minSyncPeriod: 200ms}
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+YAML
+}
+
 start_proxy() {
   local name
   name=$(node_name "$1")
-  daemon_in "$name" kube-proxy --kubeconfig "$PKI/proxy.kubeconfig" --hostname-override "$name" \
-    --proxy-mode nftables --cluster-cidr "$POD_NET.0.0/16" --oom-score-adj 0 \
-    --nftables-sync-period 10s --nftables-min-sync-period 200ms \
-    --conntrack-max-per-core 0 --conntrack-min 0 \
-    --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0
+  write_proxy "$name"
+  daemon_in "$name" kube-proxy --config "$DIR/$name/proxy.yaml"
 }
 
 node_ready() {

@@ -99,7 +99,8 @@ spec:
     - /bin/sh
     - -c
     - |
-      until wget -T 2 -qO /tmp/version http://m-0.m:2379/version; do sleep 1; done
+      # Not wget -T: with it Debian's busybox crashes.
+      until timeout 2 wget -qO /tmp/version http://m-0.m:2379/version; do sleep 1; done
       echo "version: \$(cat /tmp/version)"
       nslookup -type=srv _etcd-client._tcp.m.$SMOKE.svc.cluster.local
       echo "limit: \$(cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null)"
