@@ -37,7 +37,7 @@ start_controller_manager() {
     --controllers '*,-horizontal-pod-autoscaler-controller,-cronjob-controller,-certificatesigningrequest-signing-controller,-certificatesigningrequest-approving-controller,-certificatesigningrequest-cleaner-controller,-node-ipam-controller,-node-route-controller,-service-lb-controller' \
     --use-service-account-credentials --service-account-private-key-file "$PKI/service-accounts.key" \
     --root-ca-file "$PKI/ca.crt" --client-ca-file "$PKI/ca.crt" \
-    --enable-hostpath-provisioner \
+    --enable-hostpath-provisioner --flex-volume-plugin-dir "$DIR/control/volume-plugins" \
     --node-monitor-period 2s --node-monitor-grace-period 20s \
     --pvclaimbinder-sync-period 5s --attach-detach-reconcile-sync-period 10s --min-resync-period 1h \
     --concurrent-gc-syncs 5 --kube-api-qps 100 --kube-api-burst 200

@@ -26,7 +26,8 @@ ip_in() {
 # Another bed, or a network that happens to use these addresses: neither must be disturbed.
 check_net() {
   local net taken
-  ! ip link show "$HOST_LINK" >/dev/null 2>&1 || die "interface $HOST_LINK exists: $(ip link show "$HOST_LINK" | sed -n 's/ *alias /a test bed kept in /p')"
+  ! ip link show "$HOST_LINK" >/dev/null 2>&1 ||
+    die "interface $HOST_LINK exists: another test bed runs (QUORATE_KUBE_DIR=$(link_owner) scripts/kube down)"
   for net in "$NODE_NET.0/24" "$POD_NET.0.0/16" "$SERVICE_NET.0.0/16"; do
     taken=$({ ip -4 route show root "$net"; ip -4 route show match "$net"; } | grep -v '^default' || true)
     [[ -z "$taken" ]] || die "$net is routed elsewhere already ($taken); set QUORATE_KUBE_{NODE,POD,SERVICE}_NET to free ranges"
@@ -72,11 +73,10 @@ route_everywhere() {
   done
 }
 
+# The state directory of the bed the interface belongs to.
+link_owner() { { ip link show "$HOST_LINK" 2>/dev/null || true; } | sed -n 's/^ *alias //p'; }
+
+# It goes with the control plane's network anyway, a moment after its last process.
 unwire() {
-  ip link show "$HOST_LINK" >/dev/null 2>&1 || return 0
-  # Only one that is ours: the alias is set right after it is made.
-  ip link show "$HOST_LINK" | grep -q "alias \($DIR\)\$" || {
-    ! ip link show "$HOST_LINK" | grep -q alias || return 0
-  }
-  ip link delete "$HOST_LINK" 2>/dev/null || true
+  [[ "$(link_owner)" != "$DIR" ]] || ip link delete "$HOST_LINK" 2>/dev/null || true
 }

@@ -93,6 +93,7 @@ kubeAPIQPS: 100
 kubeAPIBurst: 200
 eventRecordQPS: 50
 maxPods: 200
+volumePluginDir: "$at/volume-plugins"
 YAML
 }
 

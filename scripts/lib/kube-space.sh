@@ -3,7 +3,8 @@
 # file system of their own. Ending a space's first process ends all of it; the machine around it is not changed.
 # A space NAME is recorded in $DIR/spaces/NAME as: pid, start time, boot id.
 
-SPACE_CGROUP=quorate-kube
+# One cgroup for each state directory: what is in it was started from here, whatever became of the records.
+SPACE_CGROUP=quorate-kube-$(cksum <<<"$DIR" | cut -d' ' -f1)
 SPACE_NAMESPACES=(--mount --uts --ipc --net --pid --cgroup)
 
 boot_id() { cat /proc/sys/kernel/random/boot_id; }
@@ -78,13 +79,17 @@ settle_cgroups() {
   done < <(cgroup_mounts)
 }
 
+# Ends what still runs in them, too: a run killed between starting a process and recording it leaves such.
 remove_cgroups() {
-  local mount at tries
+  local mount at pids
   while read -r _ mount; do
     at=$mount/$SPACE_CGROUP
     # A cgroup stays busy for a moment after its last process has gone.
-    for ((tries = 0; tries < 50; tries++)); do
+    for _ in {1..50}; do
       [[ -d "$at" ]] || break
+      pids=$(find "$at" -name cgroup.procs -exec cat {} + 2>/dev/null) || true
+      # shellcheck disable=SC2086
+      [[ -z "$pids" ]] || kill -KILL $pids 2>/dev/null || true
       find "$at" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1
     done
     [[ ! -d "$at" ]] || die "cgroup $at does not go away"
