@@ -47,31 +47,38 @@ wire_control() {
   ip_in control link set up0 up
   ip_in control link set br0 up
   ip_in control route add default via "$HOST_ADDRESS"
+  route_pods 0 ip
+  route_pods 0 ip_in control
+  route_services ip
+  route_services ip_in control
 }
 
-# After wire_control. Services are routed to the first node: kube-proxy runs on nodes only.
+# After wire_control.
 wire_node() {
-  local number=$1 name address pid
-  name=$(node_name "$number") address=$(node_address "$number")
+  local number=$1 name pid
+  name=$(node_name "$number")
   pid=$(space_pid "$name")
+  # Of a node that was killed, its end of the wire may still be there.
+  ip_in control link delete "$name" 2>/dev/null || true
   ip_in control link add "$name" type veth peer name eth0 netns "$pid"
   ip_in control link set "$name" master br0 up
-  ip_in "$name" address add "$address/24" dev eth0
+  ip_in "$name" address add "$(node_address "$number")/24" dev eth0
   ip_in "$name" link set eth0 up
   ip_in "$name" route add default via "$HOST_ADDRESS"
   nsenter -t "$pid" --net --mount bash -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
-  route_everywhere "$(node_pods "$number")" "$address" "$name"
-  [[ "$number" != 1 ]] || route_everywhere "$SERVICE_NET.0.0/16" "$address" "$name"
+  route_pods "$number" ip_in "$name"
 }
 
-# On the machine, the control plane and every node but the one it leads to.
-route_everywhere() {
-  local net=$1 via=$2 except=$3 space
-  ip route replace "$net" via "$via"
-  for space in $(space_names); do
-    [[ "$space" == "$except" || ( "$space" != control && "$net" == "$SERVICE_NET".* ) ]] || ip_in "$space" route replace "$net" via "$via"
+# route_pods EXCEPT IP...: the way to every node's pods but those of node EXCEPT.
+route_pods() {
+  local except=$1 number
+  for ((number = 1; number <= NODES; number++)); do
+    ((number == except)) || "${@:2}" route add "$(node_pods "$number")" via "$(node_address "$number")"
   done
 }
+
+# Services are routed to the first node: kube-proxy runs on nodes only.
+route_services() { "$@" route add "$SERVICE_NET.0.0/16" via "$(node_address 1)"; }
 
 # The state directory of the bed the interface belongs to.
 link_owner() { { ip link show "$HOST_LINK" 2>/dev/null || true; } | sed -n 's/^ *alias //p'; }

@@ -136,3 +136,38 @@ node_ready() {
 import_image() {
   in_space "$(node_name "$1")" ctr -n k8s.io image import - <"$2" >/dev/null || die "image $2 cannot be imported"
 }
+
+# boot_node NUMBER: its space, wires and container runtime; run_node what needs the API server.
+boot_node() {
+  start_space "$(node_name "$1")"
+  wire_node "$1"
+  start_containerd "$1"
+}
+
+run_node() {
+  start_kubelet "$1"
+  start_proxy "$1"
+}
+
+await_node() { await 90 "kubelet-$(node_name "$1")" "$(node_name "$1") ready" node_ready "$(node_name "$1")"; }
+
+# node ACTION NUMBER: the ways a node is lost and comes back.
+node() {
+  local action=${1:-} number=${2:-}
+  is_running || die "not running; see 'scripts/kube up'"
+  [[ "$number" =~ ^[1-9]$ ]] && ((number <= NODES)) || die "which node? there are $NODES, counted from 1"
+  lock_bed
+  case $action in
+    cut) ip_in control link set "$(node_name "$number")" down ;;
+    heal) ip_in control link set "$(node_name "$number")" up ;;
+    kill) stop_space "$(node_name "$number")" ;;
+    start)
+      ! space_pid "$(node_name "$number")" >/dev/null || die "$(node_name "$number") runs"
+      boot_node "$number"
+      wait_until 30 containerd containerd_ready "$(node_name "$number")" || show_log_and_die "containerd-$(node_name "$number")"
+      run_node "$number"
+      ;;
+    *) die "node knows cut, heal, kill and start, not '$action'" ;;
+  esac
+  note "$(node_name "$number"): $action"
+}

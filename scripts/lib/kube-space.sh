@@ -100,6 +100,7 @@ remove_cgroups() {
 start_space() {
   local name=$1 root=$DIR/$1/root
   mkdir -p "$DIR/spaces" "$root" "$DIR/logs" "$DIR/volumes"
+  rm -f "$root.ready"
   make_cgroups "$name"
   (
     join_cgroups "$name"
