@@ -9,7 +9,7 @@ export QUORATE_CACHE
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 SEEDS ?= 1000
-SHELL_SCRIPTS := scripts/tools scripts/soak $(wildcard scripts/lib/*.sh) .ci/run
+SHELL_SCRIPTS := scripts/tools scripts/soak scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
 
 ifeq (soak,$(firstword $(MAKECMDGOALS)))
 
@@ -50,6 +50,22 @@ tools: ## every pinned etcd version, into the cache
 .PHONY: tools-quick
 tools-quick: ## only the etcd version that is quickest to get
 	@scripts/tools quick
+
+.PHONY: tools-kube
+tools-kube: ## the parts of a real Kubernetes, into the cache; about ten minutes once
+	@scripts/tools kube
+
+.PHONY: kube-up
+kube-up: ## start a real one-node Kubernetes on this machine; needs root
+	@scripts/kube up
+
+.PHONY: kube-down
+kube-down: ## stop it and remove all of it
+	@scripts/kube down
+
+.PHONY: image
+image: host ## the image quorate:dev, static, as a tar; RELEASE=1 for the release build
+	@scripts/image
 
 .PHONY: lint
 lint: host ## format, clippy, the repository's own rules, shell syntax
