@@ -2,7 +2,7 @@
 # The wires: a bridge in the control plane's space, one pair of interfaces from it to the machine and one to each node.
 # The machine gets one interface and routes through it; all of them go with the interface.
 
-HOST_LINK=qkube0
+HOST_LINK=${QUORATE_KUBE_LINK:-qkube0}
 NODE_NET=${QUORATE_KUBE_NODE_NET:-10.199.0}
 POD_NET=${QUORATE_KUBE_POD_NET:-10.200}
 SERVICE_NET=${QUORATE_KUBE_SERVICE_NET:-10.201}

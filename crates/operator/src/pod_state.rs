@@ -191,9 +191,8 @@ fn failing(container: Option<&ContainerStatus>) -> Option<String> {
         (end.exit_code != 0).then(|| ended(end))
     };
     failed(&container.state).or_else(|| {
-        let backing_off =
-            container.state.as_ref()?.waiting.as_ref()?.reason.as_deref() == Some("CrashLoopBackOff");
-        backing_off.then(|| failed(&container.last_state))?
+        let waiting = container.state.as_ref()?.waiting.is_some();
+        waiting.then(|| failed(&container.last_state))?
     })
 }
 
@@ -230,3 +229,6 @@ fn worded(reason: &str, message: Option<&str>) -> String {
         None => reason.to_owned(),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -105,7 +105,8 @@ impl SlotObjects {
         now: Time,
     ) -> SlotView {
         let slot = memory.slot(ordinal);
-        let (process, place) = self.process(slot.generation, spec, now);
+        let known = slot.member.is_some() && memory.cluster.is_some();
+        let (process, place) = self.process(slot.generation, known, spec, now);
         let report = self.pod().and_then(|p| p.report.as_ref());
         let report = report.filter(|r| r.generation == slot.generation);
         let looked = report.filter(|_| place == Place::Ready && self.parked().is_some());
@@ -148,7 +149,7 @@ impl SlotObjects {
         former.filter(|_| gone && something).into_iter().collect()
     }
 
-    fn process(&self, generation: Generation, spec: &Spec, now: Time) -> (Process, Place) {
+    fn process(&self, generation: Generation, known: bool, spec: &Spec, now: Time) -> (Process, Place) {
         let stopped = Process::Stopped { last: None };
         let version = self.peer.as_ref().map_or(spec.version, |p| p.version);
         let preparing = |why: &str| Place::Preparing {
@@ -216,6 +217,8 @@ impl SlotObjects {
                 });
                 (Process::Stopped { last }, Place::Ready)
             }
+            // Nobody knows what became of its volume: another pod has to look.
+            Stage::Crashing(_) if !known => (stopped, Place::Absent),
             Stage::Crashing(exit) => (
                 Process::Stopped {
                     last: Some(exit.clone()),
@@ -237,3 +240,6 @@ impl Peer {
         self.generation == generation && self.config == spec.config
     }
 }
+
+#[cfg(test)]
+mod tests;

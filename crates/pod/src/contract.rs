@@ -39,9 +39,9 @@ pub const ETCD_CONTAINER: &str = "etcd";
 /// Where the volume is mounted.
 pub const VOLUME_PATH: &str = "/var/lib/etcd";
 /// Where the gate leaves things for the launcher: a directory of the pod.
-pub const SHARED_PATH: &str = "/quorate";
+pub const SHARED_PATH: &str = "/opt/quorate";
 /// The quorate that the etcd container runs.
-pub const BINARY_PATH: &str = "/quorate/quorate";
+pub const BINARY_PATH: &str = "/opt/quorate/quorate";
 /// Where the downward API is mounted.
 pub const PODINFO_PATH: &str = "/podinfo";
 /// The file in [`PODINFO_PATH`] that shows [`START_ANNOTATION`].

@@ -1,0 +1,179 @@
+use quorate_core::memory::Slot;
+use quorate_core::model::{ClusterId, MemberId};
+use quorate_pod::contract::Found;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::pod_state::tests::{at_the_gate, data, etcd_in, pod, report};
+
+const NOW: Time = Time(1_767_225_700_000);
+
+fn spec() -> Spec {
+    Spec {
+        name: "c".to_owned(),
+        replicas: 1,
+        version: Version::new(3, 6, 1),
+        config: "config-0".to_owned(),
+        paused: false,
+    }
+}
+
+fn peer() -> Peer {
+    Peer {
+        uid: "peer-1".to_owned(),
+        deleting: false,
+        takes_claim: false,
+        version: Version::new(3, 6, 1),
+        generation: Generation(0),
+        config: "config-0".to_owned(),
+    }
+}
+
+fn record(volume_id: &str) -> VolumeRecord {
+    VolumeRecord::of(&Memory::default(), Ordinal(0), volume_id)
+}
+
+/// A slot with an EtcdPeer, a claim whose volume is on record, and pods in these states.
+fn slot(pods: &[Value]) -> SlotObjects {
+    let mut slot = SlotObjects {
+        peer: Some(peer()),
+        claim: Some(Claim {
+            uid: "claim-1".to_owned(),
+            deleting: false,
+            record: Some(record("volume-1")),
+        }),
+        set: Some("set-1".to_owned()),
+        pods: Vec::new(),
+    };
+    pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
+    slot
+}
+
+fn view(slot: &SlotObjects, memory: &Memory) -> SlotView {
+    slot.view(Ordinal(0), PeerUrl("http://c-0".to_owned()), &spec(), memory, NOW)
+}
+
+fn known() -> Memory {
+    let slot = Slot {
+        mark: Mark::Started,
+        member: Some(MemberId(0xa)),
+        ..Slot::default()
+    };
+    Memory {
+        cluster: Some(ClusterId(0xc)),
+        slots: [(Ordinal(0), slot)].into(),
+        ..Memory::default()
+    }
+}
+
+#[test]
+fn nothing_is_known_where_nothing_has_looked() {
+    let memory = Memory::default();
+    let absent = view(&SlotObjects::default(), &memory);
+    assert_eq!((absent.place, absent.volume), (Place::Absent, Volume::Unknown));
+    for status in [json!({"phase": "Pending"}), json!({})] {
+        let coming = view(&slot(&[status]), &memory);
+        assert!(matches!(coming.place, Place::Preparing { .. }));
+        assert_eq!(coming.volume, Volume::Unknown);
+    }
+}
+
+#[test]
+fn a_parked_pod_shows_its_volume_once_that_is_on_record() {
+    let memory = Memory::default();
+    let mut slot = slot(&[at_the_gate(&report(Found::Empty, None))]);
+    let seen = view(&slot, &memory);
+    assert_eq!((&seen.place, &seen.volume), (&Place::Ready, &Volume::Empty));
+    assert_eq!(seen.first_start, FirstStart::NotRun);
+    slot.claim.as_mut().unwrap().record = Some(record(""));
+    assert!(matches!(view(&slot, &memory).place, Place::Preparing { .. }));
+    slot.claim.as_mut().unwrap().record = Some(record("another"));
+    let wiped = view(&slot, &memory);
+    assert_eq!(
+        (wiped.place, wiped.first_start),
+        (Place::Ready, FirstStart::Unknown)
+    );
+}
+
+#[test]
+fn a_pod_that_runs_is_running_for_what_it_was_made() {
+    let slot = slot(&[etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}))]);
+    let seen = view(&slot, &known());
+    let Process::Running {
+        since,
+        version,
+        config,
+        generation,
+    } = seen.process
+    else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((since, version), (Time(1_767_225_610_000), Version::new(3, 6, 1)));
+    assert_eq!((config.as_str(), generation), ("config-0", Generation(0)));
+    assert_eq!(
+        seen.volume,
+        Volume::Unknown,
+        "what was seen before it ran is out of date"
+    );
+    assert_eq!(slot.address(), Some("10.0.0.9"));
+}
+
+#[test]
+fn a_pod_whose_peer_is_gone_or_that_is_told_to_go_is_stopping() {
+    let mut gone = slot(&[etcd_in(json!({"running": {}}))]);
+    gone.peer = None;
+    assert_eq!(view(&gone, &known()).process, Process::Stopping);
+    gone.peer = Some(Peer {
+        deleting: true,
+        ..peer()
+    });
+    assert_eq!(view(&gone, &known()).process, Process::Stopping);
+    let mut told = slot(&[etcd_in(json!({"running": {}}))]);
+    told.pods[0].terminating = true;
+    assert_eq!(view(&told, &known()).process, Process::Stopping);
+    told.pods.clear();
+    told.peer = None;
+    told.set = None;
+    assert_eq!(view(&told, &known()).place, Place::Absent);
+}
+
+#[test]
+fn what_was_made_for_something_else_is_no_place() {
+    let parked = at_the_gate(&report(data(), None));
+    let mut other = slot(&[parked]);
+    other.peer.as_mut().unwrap().config = "config-1".to_owned();
+    assert_eq!(view(&other, &known()).place, Place::Absent);
+    other.peer = Some(Peer {
+        generation: Generation(1),
+        ..peer()
+    });
+    assert_eq!(view(&other, &known()).place, Place::Absent);
+}
+
+#[test]
+fn a_crashing_member_counts_as_stopped_on_its_own_data() {
+    let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
+    let crashed = slot(&[status]);
+    let seen = view(&crashed, &known());
+    assert!(matches!(seen.process, Process::Stopped { last: Some(exit) } if !exit.asked));
+    let (member, cluster) = (MemberId(0xa), ClusterId(0xc));
+    assert_eq!(seen.volume, Volume::Data { member, cluster });
+    let unknown = view(&crashed, &Memory::default());
+    assert_eq!((unknown.volume, unknown.place), (Volume::Unknown, Place::Absent));
+}
+
+#[test]
+fn a_refused_pod_is_made_anew_after_a_while() {
+    let look = json!({"name": "look", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 1, "message": "read-only"}}});
+    let refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
+    let at = |now| {
+        refused
+            .view(Ordinal(0), PeerUrl(String::new()), &spec(), &known(), now)
+            .place
+    };
+    let created = refused.pods[0].created.0;
+    assert!(matches!(at(Time(created + 1)), Place::Preparing { why, .. } if why.contains("read-only")));
+    assert_eq!(at(Time(created + 61_000)), Place::Absent);
+}
