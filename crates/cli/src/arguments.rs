@@ -256,7 +256,7 @@ fn whoami() -> String {
 #[command(after_help = "\
 Examples:
   quorate prepare --look --generation 0 --report /dev/termination-log
-  quorate prepare --generation 0 --version 3.6.16 --config 5f2c --pod-uid 6ba7b810-9dad-11d1-80b4-00c04fd430c8")]
+  quorate prepare --generation 0 --version 3.6.16 --config 5f2c --pod-uid $POD_UID")]
 pub struct Prepare {
     /// Only look, and report what lies on the volume
     #[arg(long)]

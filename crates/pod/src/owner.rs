@@ -58,3 +58,47 @@ fn give_tree(top: &Path, to: (u32, u32), always: bool) -> io::Result<()> {
     }
     lchown(top, Some(to.0), Some(to.1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_given_and_a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(&dir.path().join("volume"));
+        let data = layout.data(Generation(0));
+        for path in [layout.own(), data.join("member/wal")] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        let outside = dir.path().join("outside");
+        for path in [layout.alive(), data.join("member/wal/0.wal"), outside.clone()] {
+            std::fs::write(path, "").unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, data.join("link")).unwrap();
+        let of = |path: &Path| {
+            let metadata = path.symlink_metadata().unwrap();
+            (metadata.uid(), metadata.gid())
+        };
+        let (before, to) = (of(&outside), (65532, 65533));
+        give(&layout, Generation(0), to).unwrap();
+        let superuser = rustix::process::geteuid().is_root();
+        let after = if superuser { to } else { before };
+        let all = [
+            layout.own(),
+            layout.alive(),
+            data.clone(),
+            data.join("member/wal/0.wal"),
+            data.join("link"),
+        ];
+        for path in &all {
+            assert_eq!(of(path), after, "{}", path.display());
+        }
+        assert_eq!(of(&outside), before);
+        assert_eq!(of(layout.root()), before);
+        // What shows at the top to be done is not walked again.
+        std::fs::write(data.join("member/wal/1.wal"), "").unwrap();
+        give(&layout, Generation(0), to).unwrap();
+        assert_eq!(of(&data.join("member/wal/1.wal")), before);
+    }
+}

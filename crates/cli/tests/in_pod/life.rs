@@ -1,0 +1,195 @@
+//! First start, restarts, versions: what a member goes through when nothing is lost.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use quorate_core::model::{ClusterId, FirstStart, MemberId};
+use quorate_pod::contract::Found;
+use quorate_pod::{GoAhead, How, Started};
+
+use crate::pod::{Slot, etcd, etcds, eventually};
+
+#[test]
+fn a_first_start_restarts_and_a_new_pod_with_every_etcd() {
+    for etcd in etcds() {
+        let slot = Slot::new();
+        let pod = slot.pod(&etcd, "c1");
+        let report = pod.look();
+        assert!(report.fresh_id && !report.fired && report.volume == Found::Empty);
+        pod.is_held_up(1, "go-ahead for a first start");
+        pod.go(&report.volume_id, slot.new_cluster());
+        pod.passes();
+        let between = pod.look();
+        assert_eq!(
+            between.first_start(Some(&report.volume_id)),
+            FirstStart::NotRun,
+            "let through is not executed"
+        );
+        let member = pod.launch();
+        slot.is_healthy();
+        slot.put("k");
+        // The container is restarted, without its init containers.
+        member.kill();
+        let member = pod.launch();
+        slot.is_healthy();
+        assert!(slot.has_the_key(), "etcd {}", etcd.version);
+        member.stop();
+        // Another pod, with the operator away.
+        let pod = slot.pod(&etcd, "c1");
+        let report = pod.look();
+        assert!(!report.fresh_id && report.fired && matches!(report.volume, Found::Data { .. }));
+        let started = Started {
+            version: etcd.version,
+            config: "c1".to_owned(),
+        };
+        assert_eq!(report.started, Some(started));
+        pod.passes();
+        let member = pod.launch();
+        slot.is_healthy();
+        assert!(slot.has_the_key(), "etcd {}", etcd.version);
+        assert!(
+            !pod.log().contains("unrecognized environment variable"),
+            "{}",
+            pod.log()
+        );
+        member.stop();
+    }
+}
+
+#[test]
+fn another_version_or_configuration_waits_for_a_go_ahead_to_this_very_pod() {
+    let slot = Slot::new();
+    slot.served(&etcd(6));
+    let pod = slot.pod(&etcd(7), "c1");
+    let id = pod.look().volume_id;
+    pod.is_held_up(1, "with etcd 3.7");
+    slot.pod(&etcd(6), "c2").is_held_up(1, "another configuration");
+    let mut gate = pod.gate("60s").spawn().unwrap();
+    let foreign = GoAhead {
+        pod: "another".to_owned(),
+        ..pod.go_ahead(&id, How::Resume)
+    };
+    for text in [String::new(), "{".to_owned(), foreign.to_annotation()] {
+        pod.annotate(&text);
+        std::thread::sleep(Duration::from_millis(600));
+        assert_eq!(gate.try_wait().unwrap(), None);
+    }
+    pod.go(&id, How::Resume);
+    eventually("it passes", || gate.try_wait().unwrap().is_some());
+    let told = gate.wait_with_output().unwrap();
+    let told = String::from_utf8(told.stderr).unwrap();
+    for part in ["no go-ahead yet", "cannot be understood", "for the pod another"] {
+        assert_eq!(told.matches(part).count(), 1, "{part:?} in {told}");
+    }
+    let member = pod.launch();
+    slot.is_healthy();
+    assert!(slot.has_the_key());
+    member.stop();
+    // The way back is barred, whoever says so.
+    let old = slot.pod(&etcd(6), "c1");
+    old.go(&id, How::Resume);
+    eventually("the data says who wrote it", || {
+        let member = pod.launch();
+        slot.is_healthy();
+        std::thread::sleep(Duration::from_secs(5));
+        member.stop();
+        let ended = old.gate("0s").output().unwrap();
+        ended.status.code() == Some(3)
+    });
+    old.is_held_up(3, "older than the data");
+}
+
+#[test]
+fn a_member_is_settled_and_what_it_could_replay_is_foretold() {
+    let slot = Slot::new();
+    slot.served(&etcd(5));
+    let pod = slot.pod(&etcd(5), "c1-settle");
+    let report = pod.look_with(&["--foretell"]);
+    assert_eq!(report.replay_limit, Some(6));
+    assert_eq!(pod.look().replay_limit, None, "nobody asked");
+    let Found::Data { member, cluster } = report.volume else {
+        panic!("{report:?}")
+    };
+    let settle = GoAhead {
+        member: Some(member),
+        cluster: Some(cluster),
+        ..pod.go_ahead(&report.volume_id, How::Settle)
+    };
+    let other = GoAhead {
+        member: Some(MemberId(1)),
+        ..settle.clone()
+    };
+    pod.annotate(&other.to_annotation());
+    pod.is_held_up(3, "and not of member 1,");
+    let other = GoAhead {
+        cluster: Some(ClusterId(1)),
+        ..settle.clone()
+    };
+    pod.annotate(&other.to_annotation());
+    pod.is_held_up(3, "cluster 1");
+    pod.annotate(&settle.to_annotation());
+    pod.passes();
+    let member = pod.launch();
+    slot.is_healthy();
+    slot.put("k");
+    member.stop();
+    assert_eq!(
+        pod.look_with(&["--foretell"]).replay_limit,
+        None,
+        "it has a snapshot behind it"
+    );
+}
+
+#[test]
+fn data_of_the_older_operator_is_taken_over() {
+    let slot = Slot::new();
+    let older = etcd(5);
+    let mut command = std::process::Command::new(&older.path);
+    command.arg("--data-dir").arg(slot.volume()).arg("--name=c-0");
+    command.args([
+        "--listen-client-urls=http://127.0.0.1:0",
+        "--advertise-client-urls=http://127.0.0.1:1",
+    ]);
+    command.args([
+        "--listen-peer-urls=http://127.0.0.1:0",
+        "--initial-cluster=c-0=http://localhost:2380",
+    ]);
+    let mut running = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pod = slot.pod(&older, "c1");
+    let wal = slot.volume().join("member/wal");
+    eventually("it has data", || wal.read_dir().is_ok_and(|all| all.count() > 0));
+    std::thread::sleep(Duration::from_secs(1));
+    let report = pod.look();
+    assert!(matches!(&report.volume, Found::Unknown { why } if why.contains("still in use")));
+    pod.is_held_up(1, "still in use");
+    assert!(wal.exists(), "nothing is moved from under it");
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let report = pod.look();
+    assert!(report.fresh_id && report.fired && matches!(report.volume, Found::Data { .. }));
+    assert!(slot.data(0).join("member/wal").exists() && !wal.exists());
+    pod.is_held_up(1, "no record of");
+    pod.go(&report.volume_id, How::Resume);
+    pod.passes();
+    let member = pod.launch();
+    slot.is_healthy();
+    member.stop();
+}
+
+#[test]
+fn a_gate_that_waits_ends_when_it_is_told_to() {
+    let slot = Slot::new();
+    let pod = slot.pod(&etcd(6), "c1");
+    pod.look();
+    let mut gate = pod.gate("60s").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let began = Instant::now();
+    let pid = rustix::process::Pid::from_child(&gate);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(gate.wait().unwrap().code(), Some(143));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,422 @@
+//! A volume, the pods on it, and the containers in them.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use quorate_core::model::{Generation, MemberName, PeerUrl, Token, Version};
+use quorate_pod::contract::FORMAT;
+use quorate_pod::{GoAhead, How, Report};
+use tempfile::TempDir;
+
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A cached etcd: its version and where it is.
+#[derive(Clone, Debug)]
+pub struct Etcd {
+    pub version: Version,
+    pub path: PathBuf,
+}
+
+/// Every etcd in the cache, oldest first.
+pub fn etcds() -> Vec<Etcd> {
+    let from = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = from("QUORATE_CACHE").unwrap_or_else(|| {
+        let base = from("XDG_CACHE_HOME").or_else(|| from("HOME").map(|home| home.join(".cache")));
+        base.unwrap_or_default().join("quorate")
+    });
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(cache.join("etcd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let version = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let path = entry.path().join("etcd");
+        found.extend(
+            version
+                .filter(|_| path.is_file())
+                .map(|version| Etcd { version, path }),
+        );
+    }
+    found.sort_by_key(|etcd| etcd.version);
+    assert!(
+        !found.is_empty(),
+        "no etcd in {}: run `make tools`",
+        cache.display()
+    );
+    found
+}
+
+/// The newest cached etcd of a minor.
+pub fn etcd(minor: u32) -> Etcd {
+    let found = etcds().into_iter().rfind(|etcd| etcd.version.minor == minor);
+    found.unwrap_or_else(|| panic!("no etcd 3.{minor} in the cache: run `make tools`"))
+}
+
+/// A claim and the place of a member: what outlives its pods.
+pub struct Slot {
+    pub dir: TempDir,
+    ports: (u16, u16),
+}
+
+impl Slot {
+    pub fn new() -> Slot {
+        let dir = TempDir::new().unwrap();
+        std::fs::create_dir(dir.path().join("volume")).unwrap();
+        // Both are held while they are chosen, so that they differ.
+        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [client, peer] = free.each_ref().map(|socket| socket.local_addr().unwrap().port());
+        Slot {
+            dir,
+            ports: (client, peer),
+        }
+    }
+
+    pub fn volume(&self) -> PathBuf {
+        self.dir.path().join("volume")
+    }
+
+    pub fn data(&self, generation: u32) -> PathBuf {
+        self.volume().join(format!("g{generation}"))
+    }
+
+    /// Everything on the volume goes, the volume stays.
+    pub fn wipe(&self) {
+        for entry in self.volume().read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).unwrap();
+            } else {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
+    /// A first start alone.
+    pub fn new_cluster(&self) -> How {
+        How::New {
+            token: Token(format!("t-{}", self.ports.1)),
+            initial: vec![(MemberName("c-0".to_owned()), PeerUrl(self.peer_url()))],
+        }
+    }
+
+    fn peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.1)
+    }
+
+    /// A new pod for this slot.
+    pub fn pod(&self, etcd: &Etcd, config: &str) -> Pod<'_> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let uid = format!("uid-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let dir = self.dir.path().join(&uid);
+        std::fs::create_dir_all(dir.join("shared")).unwrap();
+        std::fs::write(dir.join("start"), "").unwrap();
+        std::fs::write(dir.join("termination-log"), "").unwrap();
+        Pod {
+            slot: self,
+            uid,
+            dir,
+            generation: 0,
+            etcd: etcd.clone(),
+            config: config.to_owned(),
+        }
+    }
+
+    /// A pod that has been let through for a first start.
+    pub fn admitted(&self, etcd: &Etcd) -> Pod<'_> {
+        let pod = self.pod(etcd, "c1");
+        let report = pod.look();
+        pod.go(&report.volume_id, self.new_cluster());
+        pod.passes();
+        pod
+    }
+
+    /// A member that has served, and was stopped; its pod.
+    pub fn served(&self, etcd: &Etcd) -> Pod<'_> {
+        let pod = self.admitted(etcd);
+        let member = pod.launch();
+        self.is_healthy();
+        self.put("k");
+        member.stop();
+        pod
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.ports.0)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    pub fn serves(&self) -> bool {
+        let answer = self.ask("GET", "/health", "");
+        answer.is_some_and(|answer| answer.contains("\"true\""))
+    }
+
+    pub fn is_healthy(&self) {
+        eventually("the member serves", || self.serves());
+    }
+
+    /// Writes the key `k`, always the same.
+    pub fn put(&self, key: &str) {
+        assert_eq!(key, "k");
+        let answer = self
+            .ask("POST", "/v3/kv/put", r#"{"key":"aw==","value":"dg=="}"#)
+            .unwrap();
+        assert!(answer.contains("revision"), "{answer}");
+    }
+
+    pub fn has_the_key(&self) -> bool {
+        let answer = self.ask("POST", "/v3/kv/range", r#"{"key":"aw=="}"#).unwrap();
+        answer.contains("dg==")
+    }
+}
+
+/// A pod.
+pub struct Pod<'a> {
+    slot: &'a Slot,
+    pub uid: String,
+    pub dir: PathBuf,
+    pub generation: u32,
+    pub etcd: Etcd,
+    pub config: String,
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub err: String,
+}
+
+impl Ended {
+    fn of(output: Output) -> Ended {
+        Ended {
+            code: output.status.code(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    pub fn fails(&self, code: i32, part: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.err.contains(part), "{part:?} is not in {self:?}");
+        assert!(
+            !self.err.contains("os error") && !self.err.contains("panicked"),
+            "{self:?}"
+        );
+    }
+}
+
+impl Pod<'_> {
+    fn quorate(&self) -> Command {
+        Command::new(env!("CARGO_BIN_EXE_quorate"))
+    }
+
+    /// What the termination log holds.
+    pub fn last_words(&self) -> String {
+        std::fs::read_to_string(self.dir.join("termination-log")).unwrap()
+    }
+
+    /// The init container that looks.
+    pub fn look(&self) -> Report {
+        self.look_with(&[])
+    }
+
+    pub fn look_with(&self, more: &[&str]) -> Report {
+        let mut command = self.quorate();
+        command.args(["prepare", "--look", "--patience", "0s"]).args(more);
+        command.arg("--volume").arg(self.slot.volume());
+        command.args(["--generation", &self.generation.to_string()]);
+        command.arg("--report").arg(self.dir.join("termination-log"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Report::read(self.last_words().as_bytes()).unwrap()
+    }
+
+    /// The operator's go-ahead for this pod.
+    pub fn go_ahead(&self, volume_id: &str, how: How) -> GoAhead {
+        GoAhead {
+            format: FORMAT,
+            pod: self.uid.clone(),
+            volume_id: volume_id.to_owned(),
+            generation: Generation(self.generation),
+            version: self.etcd.version,
+            config: self.config.clone(),
+            how,
+            member: None,
+            cluster: None,
+        }
+    }
+
+    pub fn go(&self, volume_id: &str, how: How) {
+        self.annotate(&self.go_ahead(volume_id, how).to_annotation());
+    }
+
+    /// Sets the annotation, as the downward API shows it: another file under the same name.
+    pub fn annotate(&self, text: &str) {
+        std::fs::write(self.dir.join("start.next"), text).unwrap();
+        std::fs::rename(self.dir.join("start.next"), self.dir.join("start")).unwrap();
+    }
+
+    /// The gate, as a command.
+    pub fn gate(&self, patience: &str) -> Command {
+        let mut command = self.quorate();
+        command.args(["prepare", "--patience", patience]);
+        command.arg("--volume").arg(self.slot.volume());
+        command.args(["--generation", &self.generation.to_string()]);
+        command.args([
+            "--version",
+            &self.etcd.version.to_string(),
+            "--config",
+            &self.config,
+        ]);
+        command.args(["--pod-uid", &self.uid]);
+        command.arg("--go").arg(self.dir.join("start"));
+        command.arg("--shared").arg(self.dir.join("shared"));
+        command.arg("--report").arg(self.dir.join("termination-log"));
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    /// The gate lets it through at once.
+    #[track_caller]
+    pub fn passes(&self) {
+        let ended = Ended::of(self.gate("0s").output().unwrap());
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+
+    /// The gate lets nothing through now.
+    #[track_caller]
+    pub fn is_held_up(&self, code: i32, part: &str) {
+        let ended = Ended::of(self.gate("0s").output().unwrap());
+        ended.fails(code, part);
+        let words = self.last_words();
+        assert!(words.contains(part), "{part:?} is not in {words:?}");
+    }
+
+    fn etcd_command(&self, patience: &str) -> Command {
+        let (client, peer) = (
+            format!("http://127.0.0.1:{}", self.slot.ports.0),
+            self.slot.peer_url(),
+        );
+        // The copy that the gate left, as in the pod.
+        let mut command = Command::new(self.dir.join("shared/quorate"));
+        command.args(["launch-in-pod", "--patience", patience]);
+        command.arg("--shared").arg(self.dir.join("shared"));
+        command
+            .arg("--report")
+            .arg(self.dir.join("termination-log"))
+            .arg("--");
+        command.arg(&self.etcd.path).args(["--name=c-0", "--logger=zap"]);
+        command.arg(format!("--listen-client-urls={client}"));
+        command.arg(format!("--advertise-client-urls={client}"));
+        command.arg(format!("--listen-peer-urls={peer}"));
+        command.arg(format!("--initial-advertise-peer-urls={peer}"));
+        command
+            .env("ETCD_FORCE_NEW_CLUSTER", "true")
+            .env("ETCD_PORT", "tcp://10.0.0.1:2379");
+        command
+    }
+
+    /// The etcd container.
+    pub fn launch(&self) -> Member {
+        self.launch_patiently("60s")
+    }
+
+    pub fn launch_patiently(&self, patience: &str) -> Member {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.dir.join("log"))
+            .unwrap();
+        let mut command = self.etcd_command(patience);
+        // A group of its own: nothing is left behind when a test fails.
+        command.stdout(Stdio::null()).stderr(log).process_group(0);
+        Member {
+            child: command.spawn().unwrap(),
+        }
+    }
+
+    /// The etcd container ends at once.
+    #[track_caller]
+    pub fn is_not_launched(&self, code: i32, part: &str) {
+        let ended = Ended::of(self.etcd_command("0s").output().unwrap());
+        ended.fails(code, part);
+        assert!(self.last_words().contains(part), "{}", self.last_words());
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+}
+
+/// A process of the etcd container; killed when dropped.
+pub struct Member {
+    child: Child,
+}
+
+impl Member {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has it ended, and how?
+    pub fn ended(&mut self) -> Option<Option<i32>> {
+        self.child.try_wait().unwrap().map(|status| status.code())
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// As kubelet stops a container.
+    pub fn stop(mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        eventually("it has ended", || self.ended().is_some());
+    }
+
+    /// As nobody should.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `what`.
+#[track_caller]
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A copy of a directory.
+pub fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(done.success());
+}
