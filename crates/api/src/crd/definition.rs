@@ -61,3 +61,6 @@ fn tidy(schema: &mut JSONSchemaProps) {
         tidy(values);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::store::{Bucket, Credentials};
 use super::{embed, rules};
@@ -125,8 +125,6 @@ fn restored_spec(generator: &mut SchemaGenerator) -> Schema {
             rules.retain(|rule| !rule["rule"].as_str().is_some_and(|text| text.contains("oldSelf")));
         }
     }
-    // Said once, at the EtcdCluster; saying it here again would only make the definition longer.
-    schema.insert("description".to_owned(), json!("The EtcdCluster's spec."));
     schema
 }
 
