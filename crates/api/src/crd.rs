@@ -11,6 +11,7 @@ pub(crate) mod rules;
 
 mod backup;
 mod change;
+mod columns;
 mod definition;
 mod peer;
 mod refusal;

@@ -2,6 +2,7 @@
 
 mod down;
 mod explain;
+mod install;
 mod launch_member;
 mod logs;
 mod redeploy;
@@ -28,6 +29,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Explain(arguments) => return explain::run(&arguments),
         Command::Version => return version::run(),
+        Command::Install(arguments) => return install::run(arguments),
         Command::LaunchMember(arguments) => return launch_member::run(&arguments),
         _ => {}
     }
@@ -41,7 +43,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Upgrade(arguments) => upgrade::run(&root, &arguments).await,
             Command::Redeploy(arguments) => redeploy::run(&root, &arguments).await,
             Command::Down => down::run(&root).await,
-            Command::Explain(_) | Command::Version | Command::LaunchMember(_) => Ok(()),
+            Command::Explain(_) | Command::Version | Command::Install(_) | Command::LaunchMember(_) => Ok(()),
         }
     })
 }

@@ -26,25 +26,7 @@ use crate::cluster::ClusterSpec;
     doc = "A new cluster made from a backup. It never touches a cluster that exists.",
     status = "RestoreStatus",
     derive = "Default",
-    derive = "PartialEq",
-    printcolumn(
-        name = "Cluster",
-        type_ = "string",
-        json_path = ".spec.clusterTemplate.clusterName",
-        description = "The cluster that is made."
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "Pending, Completed or Failed."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when it exists."
-    )
+    derive = "PartialEq"
 )]
 #[x_kube(validation = rules::unchanging("an EtcdRestore's spec never changes; make another EtcdRestore"))]
 pub struct RestoreSpec {
