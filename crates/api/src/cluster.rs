@@ -33,48 +33,6 @@ use crate::storage::Storage;
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(
-        name = "Wanted",
-        type_ = "integer",
-        json_path = ".spec.replicas",
-        description = "How many members are wanted."
-    ),
-    printcolumn(
-        name = "Healthy",
-        type_ = "integer",
-        json_path = ".status.readyReplicas",
-        description = "How many members are voters and healthy."
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".spec.version",
-        description = "The wanted etcd version."
-    ),
-    printcolumn(
-        name = "Cluster Version",
-        type_ = "string",
-        json_path = ".status.clusterVersion",
-        description = "The version that all members agree on."
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether the cluster is as wanted."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
-        description = "Why; `quorate explain REASON` says more."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when it exists."
-    ),
     validation = rules::cluster_name()
 )]
 #[schemars(extend("required" = ["replicas", "storage", "version"]))]

@@ -10,12 +10,19 @@ pub(crate) mod embed;
 pub(crate) mod rules;
 
 mod backup;
+mod change;
+mod columns;
 mod definition;
 mod peer;
+mod refusal;
 mod restore;
 mod schedule;
 mod status;
 mod store;
+mod validate;
+
+#[cfg(test)]
+mod api_server;
 
 pub use crate::cluster::EtcdCluster;
 pub use backup::{BackupDestination, BackupSource, BackupSpec, BackupStatus, Endpoint, EtcdBackup};
@@ -23,6 +30,7 @@ pub use definition::{definitions, yaml};
 pub use peer::{
     Bootstrap, EtcdPeer, InitialClusterState, InitialMember, PeerSpec, PeerStart, StaticBootstrap,
 };
+pub use refusal::{Refusal, Rejection};
 pub use restore::{ArchivePoint, ClusterTemplate, EtcdRestore, RestoreSource, RestoreSpec, RestoreStatus};
 pub use schedule::{
     ArchiveCompaction, BackupPlan, Deltas, EtcdBackupSchedule, RetentionStep, ScheduleSpec, ScheduleStatus,
@@ -30,3 +38,4 @@ pub use schedule::{
 };
 pub use status::{ClusterStatus, MemberStatus, PeerStatus};
 pub use store::{Archive, Bucket, CredentialSource, Credentials, LocalDirectory};
+pub use validate::{resolve, validate, validate_peer, validate_peer_update, validate_update};

@@ -136,11 +136,7 @@ pub fn resolve(
     text: &str,
     origin: &str,
 ) -> Result<(Cluster, Vec<Warning>), Invalid> {
-    let mut found = Findings {
-        ground,
-        faults: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let mut found = Findings::on(ground);
     let cluster = read(manifest, &mut found);
     if found.faults.is_empty() {
         return Ok((cluster, found.warnings));
@@ -196,11 +192,16 @@ fn claim(manifest: &EtcdCluster) -> PersistentVolumeClaimSpec {
         .as_ref()
         .and_then(|storage| storage.volume_claim_template.clone());
     let mut claim = written.unwrap_or_default();
+    fill(&mut claim);
+    claim
+}
+
+/// Fills in Kubernetes' defaults.
+pub(crate) fn fill(claim: &mut PersistentVolumeClaimSpec) {
     claim
         .access_modes
         .get_or_insert_with(|| vec!["ReadWriteOnce".to_owned()]);
     claim.volume_mode.get_or_insert_with(|| "Filesystem".to_owned());
-    claim
 }
 
 fn pod(template: Option<&PodTemplate>, affinity: Option<&Affinity>) -> PodTemplate {

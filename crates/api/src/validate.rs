@@ -29,11 +29,7 @@ pub const MAX_NAME: usize = 60;
 
 /// Everything that is wrong with `manifest` on `ground`, and everything worth knowing.
 pub fn validate(manifest: &EtcdCluster, ground: Ground) -> (Vec<Fault>, Vec<Warning>) {
-    let mut found = Findings {
-        ground,
-        faults: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let mut found = Findings::on(ground);
     resolve::read(manifest, &mut found);
     (found.faults, found.warnings)
 }
@@ -47,6 +43,15 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    /// Nothing so far.
+    pub(crate) fn on(ground: Ground) -> Findings {
+        Findings {
+            ground,
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     pub(crate) fn fault(&mut self, path: FieldPath, got: impl Into<String>, expected: &str, fix: &str) {
         let (got, expected, fix) = (got.into(), expected.to_owned(), fix.to_owned());
         self.faults.push(Fault {

@@ -64,6 +64,8 @@ pub enum Command {
     Down,
     /// Explain a reason that `status` shows; without one, list them all
     Explain(Explain),
+    /// Print what installs the operator on Kubernetes, as YAML for kubectl
+    Install(Install),
     /// Print the version of quorate and of the etcd it can run
     Version,
     /// Run the Kubernetes operator, in a pod of its own
@@ -214,6 +216,28 @@ pub struct Explain {
     pub reason: Option<String>,
 }
 
+/// `quorate install`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate install | kubectl apply -f -
+  quorate install --namespace etcd-operator --image example/quorate:0.1.0 --replicas 2")]
+pub struct Install {
+    /// The operator's own namespace; clusters may live in any [default: quorate-system]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    pub namespace: Option<String>,
+    /// The image with quorate in it [default: quorate:VERSION]
+    #[arg(long, value_name = "IMAGE", value_parser = image)]
+    pub image: Option<String>,
+    /// How many pods: one works, the others stand by [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9))]
+    pub replicas: Option<u32>,
+    // Shown once it does something; asked for, it is refused in words.
+    /// With an admission webhook
+    #[arg(long, hide = true)]
+    pub webhook: bool,
+}
+
 /// `quorate launch-member`.
 #[derive(Debug, Args)]
 pub struct LaunchMember {
@@ -327,6 +351,27 @@ fn members(text: &str) -> Result<u32, String> {
         }
         Ok(count) => u32::try_from(count).map_err(|_| "that many members cannot exist".to_owned()),
         Err(_) => Err("expected a number of members, such as 3".to_owned()),
+    }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let ends = !text.starts_with('-') && !text.ends_with('-');
+    if (1..=63).contains(&text.len()) && text.bytes().all(inner) && ends {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "expected at most 63 lower-case letters, digits and '-', with a letter or digit at both ends"
+                .to_owned(),
+        )
+    }
+}
+
+fn image(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        Err("expected the name of an image, such as example/quorate:0.1.0".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod down;
 mod explain;
+mod install;
 mod launch_in_pod;
 mod launch_member;
 mod logs;
@@ -31,6 +32,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Explain(arguments) => return explain::run(&arguments),
         Command::Version => return version::run(),
+        Command::Install(arguments) => return install::run(arguments),
         Command::LaunchMember(arguments) => return launch_member::run(&arguments),
         Command::Operator(arguments) => return in_runtime(operator::run(arguments)),
         Command::Prepare(arguments) => return in_runtime(prepare::run(arguments)),
@@ -49,6 +51,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Down => down::run(&root).await,
             Command::Explain(_)
             | Command::Version
+            | Command::Install(_)
             | Command::LaunchMember(_)
             | Command::Operator(_)
             | Command::Prepare(_)

@@ -14,6 +14,7 @@ pub mod build;
 pub mod effect;
 pub mod events;
 pub mod execute;
+pub mod install;
 pub mod lease;
 pub mod names;
 pub mod observe;

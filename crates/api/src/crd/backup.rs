@@ -21,31 +21,7 @@ use super::{embed, rules};
     doc = "One backup of an etcd cluster, taken once, when this is made.",
     status = "BackupStatus",
     derive = "Default",
-    derive = "PartialEq",
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "BackingUp, Completed or Failed."
-    ),
-    printcolumn(
-        name = "Revision",
-        type_ = "integer",
-        json_path = ".status.revision",
-        description = "The revision that was backed up."
-    ),
-    printcolumn(
-        name = "Completed",
-        type_ = "date",
-        json_path = ".status.completionTime",
-        description = "When it was done."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when it exists."
-    )
+    derive = "PartialEq"
 )]
 #[x_kube(validation = rules::exactly_one(&["source", "clusterEndpoints"]))]
 pub struct BackupSpec {

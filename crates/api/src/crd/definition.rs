@@ -1,6 +1,6 @@
 //! The definitions as an API server takes them.
 //!
-//! In: what the derives make of the types. Out: the same without what says nothing: `nullable` (an API server prunes a
+//! In: what the derives make of the types. Out: the same with its columns, without what says nothing: `nullable` (an API server prunes a
 //! null where it is absent), titles, and line ends of comments.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -8,6 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
+use super::columns::columns;
 use super::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdPeer, EtcdRestore};
 
 /// All five, clusters first.
@@ -20,7 +21,9 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         EtcdRestore::crd(),
     ];
     for definition in &mut all {
+        let columns = columns(&definition.spec.names.kind);
         for version in &mut definition.spec.versions {
+            version.additional_printer_columns = Some(columns.clone());
             if let Some(schema) = version
                 .schema
                 .as_mut()
@@ -61,3 +64,6 @@ fn tidy(schema: &mut JSONSchemaProps) {
         tidy(values);
     }
 }
+
+#[cfg(test)]
+mod tests;

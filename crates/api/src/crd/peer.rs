@@ -25,37 +25,7 @@ use crate::storage::Storage;
     status = "PeerStatus",
     derive = "Default",
     derive = "PartialEq",
-    selectable = ".spec.clusterName",
-    printcolumn(
-        name = "Cluster",
-        type_ = "string",
-        json_path = ".spec.clusterName",
-        description = "The cluster it belongs to."
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".spec.version",
-        description = "The etcd it was made for."
-    ),
-    printcolumn(
-        name = "Server Version",
-        type_ = "string",
-        json_path = ".status.serverVersion",
-        description = "The etcd it reports."
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].status"#,
-        description = "Whether it serves."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when it exists."
-    )
+    selectable = ".spec.clusterName"
 )]
 #[schemars(extend("required" = ["clusterName", "storage", "version"]))]
 #[x_kube(validation = rules::unchanging("an EtcdPeer's spec never changes; delete it and make another"))]

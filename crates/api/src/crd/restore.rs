@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::store::{Bucket, Credentials};
 use super::{embed, rules};
@@ -26,25 +26,7 @@ use crate::cluster::ClusterSpec;
     doc = "A new cluster made from a backup. It never touches a cluster that exists.",
     status = "RestoreStatus",
     derive = "Default",
-    derive = "PartialEq",
-    printcolumn(
-        name = "Cluster",
-        type_ = "string",
-        json_path = ".spec.clusterTemplate.clusterName",
-        description = "The cluster that is made."
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "Pending, Completed or Failed."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when it exists."
-    )
+    derive = "PartialEq"
 )]
 #[x_kube(validation = rules::unchanging("an EtcdRestore's spec never changes; make another EtcdRestore"))]
 pub struct RestoreSpec {
@@ -125,8 +107,6 @@ fn restored_spec(generator: &mut SchemaGenerator) -> Schema {
             rules.retain(|rule| !rule["rule"].as_str().is_some_and(|text| text.contains("oldSelf")));
         }
     }
-    // Said once, at the EtcdCluster; saying it here again would only make the definition longer.
-    schema.insert("description".to_owned(), json!("The EtcdCluster's spec."));
     schema
 }
 

@@ -22,31 +22,7 @@ use super::{embed, rules};
     doc = "Backups of an etcd cluster at set times.",
     status = "ScheduleStatus",
     derive = "Default",
-    derive = "PartialEq",
-    printcolumn(
-        name = "Schedule",
-        type_ = "string",
-        json_path = ".spec.schedule",
-        description = "When backups are taken."
-    ),
-    printcolumn(
-        name = "Suspended",
-        type_ = "boolean",
-        json_path = ".spec.suspend",
-        description = "Whether none are taken for now."
-    ),
-    printcolumn(
-        name = "Last",
-        type_ = "date",
-        json_path = ".status.lastScheduleTime",
-        description = "When the last was begun."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when it exists."
-    )
+    derive = "PartialEq"
 )]
 pub struct ScheduleSpec {
     /// When: minute, hour, day of month, month and day of week as in a crontab, or @hourly, @daily, @every 30m and the

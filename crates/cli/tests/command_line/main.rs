@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod explain;
+mod install;
 mod real_cluster;
 mod sandbox;
 mod usage;

@@ -2,8 +2,9 @@
 
 use crate::sandbox::{Sandbox, leave_status};
 
-const COMMANDS: [&str; 10] = [
-    "up", "status", "logs", "scale", "upgrade", "redeploy", "down", "explain", "version", "prepare",
+const COMMANDS: [&str; 12] = [
+    "up", "status", "logs", "scale", "upgrade", "redeploy", "down", "explain", "install", "operator",
+    "prepare", "version",
 ];
 
 #[test]
@@ -25,7 +26,7 @@ fn help_is_short_and_offers_only_what_exists() {
         help.out
             .contains("Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.")
     );
-    for hidden in ["launch-member", "launch-in-pod", "systemd", "backup"] {
+    for hidden in ["launch-member", "launch-in-pod", "systemd", "backup", "webhook"] {
         assert!(!help.out.contains(hidden), "{hidden} in {help:?}");
     }
     assert!(sandbox.is_untouched());
@@ -51,6 +52,9 @@ fn usage_errors_exit_2() {
         &["scale", "3", "--timeout", "5m"],
         &["scale", "3", "--wait", "--timeout", "soon"],
         &["redeploy"],
+        &["install", "--replicas", "0"],
+        &["install", "--namespace", "Not_A_Name"],
+        &["install", "--image", ""],
         &["fly"],
     ] {
         sandbox.run(wrong).fails(2, &[]);

@@ -1,0 +1,145 @@
+//! The rules of changes to an object that exists.
+//!
+//! In: what was and what is wanted. Out: why the change is refused, with the fields that differ.
+//!
+//! What must never happen: a version that etcd cannot reach from the present one; a volume that shrinks; pods replaced
+//! because someone edited a template that was said to be fixed.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
+use quorate_core::model::{Version, VersionPath};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::refusal::Refusal;
+use crate::cluster::ClusterSpec;
+use crate::path::FieldPath;
+
+/// Differences told at most; the rest are counted.
+const TOLD: usize = 8;
+
+/// Whether etcd can go from the one version to the other. Within a minor both ways are open here, since a patch that
+/// does not exist must be taken back; whether members may follow is the planner's to say.
+pub(super) fn version(old: Option<&str>, new: Option<&str>) -> Option<Refusal> {
+    let (old_text, new_text) = (old?, new?);
+    let (from, to): (Version, Version) = (old_text.parse().ok()?, new_text.parse().ok()?);
+    if from.minor == to.minor || !Version::MINORS.contains(&from.minor) {
+        return None;
+    }
+    let why = match from.path_to(to) {
+        // The last two are faults of the new version by itself, and told as such.
+        VersionPath::Allowed | VersionPath::Corrupting | VersionPath::Unknown => return None,
+        VersionPath::Downgrade => "etcd does not start on the data of a newer minor".to_owned(),
+        VersionPath::SkipsMinor => {
+            format!("etcd moves one minor at a time; go to 3.{} first", from.minor + 1)
+        }
+        VersionPath::PatchFirst { at_least } => format!(
+            "go to {at_least} or a later 3.{} first, or removed members could come back to life",
+            from.minor
+        ),
+    };
+    Some(Refusal {
+        path: FieldPath::of("spec.version"),
+        text: format!("Invalid value: {new_text:?}: no way from {old_text} to {new_text}: {why}."),
+    })
+}
+
+/// Storage stays, or grows where the cluster opted in.
+pub(super) fn storage(old: &ClusterSpec, new: &ClusterSpec) -> Option<Refusal> {
+    let (before, now) = (claim(old)?, claim(new)?);
+    if before == now {
+        return None;
+    }
+    let rolling = new.rolling_changes();
+    let grows = || {
+        let size = |spec: &ClusterSpec| spec.storage.as_ref()?.size()?.units().ok();
+        without_size(before.clone()) == without_size(now.clone())
+            && matches!((size(old), size(new)), (Some(before), Some(now)) if before <= now)
+    };
+    if rolling && grows() {
+        return None;
+    }
+    let fix = if rolling {
+        "only resources.requests.storage may change, and only grow."
+    } else {
+        "storage stays as it was when the cluster was made; with maintenance.rollingChanges: true it may grow."
+    };
+    of_nothing("spec.storage.volumeClaimTemplate", &before, &now, fix)
+}
+
+/// What pods carry stays, unless the cluster opted in.
+pub(super) fn pods(old: &ClusterSpec, new: &ClusterSpec) -> Vec<Refusal> {
+    if new.rolling_changes() {
+        return Vec::new();
+    }
+    let fix = "it stays as it was when the cluster was made, unless maintenance.rollingChanges is true.";
+    let template = of_nothing("spec.podTemplate", &old.pod_template, &new.pod_template, fix);
+    let affinity = of_nothing("spec.affinity", &old.affinity, &new.affinity, fix);
+    template.into_iter().chain(affinity).collect()
+}
+
+/// No change at all.
+pub(super) fn of_nothing<T: Serialize + PartialEq>(
+    path: &str,
+    old: &T,
+    new: &T,
+    fix: &str,
+) -> Option<Refusal> {
+    if old == new {
+        return None;
+    }
+    let plain = |value: &T| serde_json::to_value(value).unwrap_or_default();
+    let mut told = Vec::new();
+    differences(&FieldPath::of(path), &plain(old), &plain(new), &mut told);
+    let more = told.len().saturating_sub(TOLD);
+    told.truncate(TOLD);
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    Some(Refusal {
+        path: FieldPath::of(path),
+        text: format!(
+            "Unsupported changes: (- current, + new) {}; {fix}",
+            told.join(", ")
+        ),
+    })
+}
+
+fn differences(path: &FieldPath, old: &Value, new: &Value, told: &mut Vec<String>) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Value::Object(old), Value::Object(new)) => {
+            let added = new.keys().filter(|key| !old.contains_key(*key));
+            for key in old.keys().chain(added) {
+                let at =
+                    |fields: &serde_json::Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
+                differences(&path.key(key), &at(old), &at(new), told);
+            }
+        }
+        _ => {
+            let side = |sign: &str, value: &Value| match value {
+                Value::Null => None,
+                value => Some(format!("{sign} {value}")),
+            };
+            let sides: Vec<String> = [side("-", old), side("+", new)].into_iter().flatten().collect();
+            told.push(format!("{path}: {}", sides.join(" ")));
+        }
+    }
+}
+
+/// The claim with Kubernetes' defaults, so that writing them out is no change.
+fn claim(spec: &ClusterSpec) -> Option<PersistentVolumeClaimSpec> {
+    let mut claim = spec.storage.as_ref()?.volume_claim_template.clone()?;
+    crate::resolve::fill(&mut claim);
+    Some(claim)
+}
+
+fn without_size(mut claim: PersistentVolumeClaimSpec) -> PersistentVolumeClaimSpec {
+    let requests = claim
+        .resources
+        .as_mut()
+        .and_then(|resources| resources.requests.as_mut());
+    if let Some(requests) = requests {
+        requests.remove("storage");
+    }
+    claim
+}

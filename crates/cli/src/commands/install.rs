@@ -1,0 +1,30 @@
+//! `quorate install`: what to hand to `kubectl apply -f -`. It talks to no cluster itself.
+
+use quorate_operator::install::{self, Settings};
+
+use crate::arguments;
+use crate::failure::{Failure, chain};
+use crate::say;
+
+/// Prints the objects that install the operator.
+pub fn run(arguments: arguments::Install) -> Result<(), Failure> {
+    if arguments.webhook {
+        return Err(Failure::usage(
+            "--webhook is not available yet. The definitions carry rules that the API server enforces by itself; install \
+             without it",
+        ));
+    }
+    let mut settings = Settings::default();
+    if let Some(namespace) = arguments.namespace {
+        settings.namespace = namespace;
+    }
+    if let Some(image) = arguments.image {
+        settings.image = image;
+    }
+    if let Some(replicas) = arguments.replicas {
+        settings.replicas = replicas;
+    }
+    let text = install::stream(&settings).map_err(|error| Failure::failed(chain(&error)))?;
+    say::write_raw(text.as_bytes());
+    Ok(())
+}

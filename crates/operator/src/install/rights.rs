@@ -1,0 +1,138 @@
+//! What the operator may do: the account, and each right one by one, with the reason for the broad ones.
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_api::GROUP;
+
+use super::deployment::labels;
+use super::{NAME, Settings};
+
+/// What only watches.
+const READ: [&str; 3] = ["get", "list", "watch"];
+/// What is reported.
+const REPORT: [&str; 2] = ["update", "patch"];
+/// What the operator makes, mends and takes away. It applies on the server's side: `patch`, never `update`.
+const KEEP: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
+
+/// The operator's account.
+pub(super) fn account(settings: &Settings) -> ServiceAccount {
+    ServiceAccount {
+        metadata: in_namespace(settings),
+        ..ServiceAccount::default()
+    }
+}
+
+/// Rights in all namespaces, since clusters may live in any.
+pub(super) fn cluster_role() -> ClusterRole {
+    ClusterRole {
+        metadata: everywhere(),
+        rules: Some(vec![
+            rule(GROUP, &["etcdclusters"], &READ),
+            rule(GROUP, &["etcdclusters/status"], &REPORT),
+            rule(GROUP, &["etcdclusters/finalizers"], &["update"]),
+            rule(
+                GROUP,
+                &["etcdpeers"],
+                &["get", "list", "watch", "create", "update", "patch", "delete"],
+            ),
+            rule(GROUP, &["etcdpeers/status"], &REPORT),
+            rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
+            rule(
+                GROUP,
+                &["etcdbackups", "etcdbackupschedules", "etcdrestores"],
+                &READ,
+            ),
+            rule(
+                GROUP,
+                &[
+                    "etcdbackups/status",
+                    "etcdbackupschedules/status",
+                    "etcdrestores/status",
+                ],
+                &REPORT,
+            ),
+            rule("", &["services", "persistentvolumeclaims"], &KEEP),
+            rule("", &["secrets"], &KEEP),
+            rule("", &["pods"], &["get", "list", "watch", "patch", "delete"]),
+            rule("apps", &["replicasets"], &KEEP),
+            rule("policy", &["poddisruptionbudgets"], &KEEP),
+            rule("events.k8s.io", &["events"], &["create", "patch"]),
+        ]),
+        ..ClusterRole::default()
+    }
+}
+
+/// Gives the account those rights.
+pub(super) fn cluster_role_binding(settings: &Settings) -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: everywhere(),
+        role_ref: role_ref("ClusterRole"),
+        subjects: Some(vec![subject(settings)]),
+    }
+}
+
+/// Rights in the operator's own namespace: the Lease that says which of its pods works.
+pub(super) fn role(settings: &Settings) -> Role {
+    Role {
+        metadata: in_namespace(settings),
+        rules: Some(vec![rule(
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "create", "update"],
+        )]),
+    }
+}
+
+/// Gives the account those rights.
+pub(super) fn role_binding(settings: &Settings) -> RoleBinding {
+    RoleBinding {
+        metadata: in_namespace(settings),
+        role_ref: role_ref("Role"),
+        subjects: Some(vec![subject(settings)]),
+    }
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
+
+fn role_ref(kind: &str) -> RoleRef {
+    RoleRef {
+        api_group: "rbac.authorization.k8s.io".to_owned(),
+        kind: kind.to_owned(),
+        name: NAME.to_owned(),
+    }
+}
+
+fn subject(settings: &Settings) -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: NAME.to_owned(),
+        namespace: Some(settings.namespace.clone()),
+        ..Subject::default()
+    }
+}
+
+fn everywhere() -> ObjectMeta {
+    ObjectMeta {
+        name: Some(NAME.to_owned()),
+        labels: Some(labels()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn in_namespace(settings: &Settings) -> ObjectMeta {
+    ObjectMeta {
+        namespace: Some(settings.namespace.clone()),
+        ..everywhere()
+    }
+}

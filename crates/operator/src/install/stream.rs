@@ -1,0 +1,71 @@
+//! The documents, each with a line that says what it is for.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::{InstallError, Settings, deployment, rights};
+
+/// All documents, one after another.
+pub fn stream(settings: &Settings) -> Result<String, InstallError> {
+    let mut documents = Documents::default();
+    for definition in quorate_api::crd::definitions() {
+        documents.add("a definition", "A kind that quorate serves.", &definition)?;
+    }
+    documents.add(
+        "the Namespace",
+        "Where the operator itself lives; clusters may live in any namespace.",
+        &deployment::namespace(settings),
+    )?;
+    documents.add(
+        "the ServiceAccount",
+        "The operator's account.",
+        &rights::account(settings),
+    )?;
+    documents.add(
+        "the ClusterRole",
+        "What the operator may do in all namespaces. Secrets are among it because it keeps the certificates of \
+         clusters with managed TLS in them, and reads those that clusters name.",
+        &rights::cluster_role(),
+    )?;
+    documents.add(
+        "the ClusterRoleBinding",
+        "Gives the account those rights.",
+        &rights::cluster_role_binding(settings),
+    )?;
+    documents.add(
+        "the Role",
+        "What the operator may do in its own namespace: hold the Lease that says which of its pods works.",
+        &rights::role(settings),
+    )?;
+    documents.add(
+        "the RoleBinding",
+        "Gives the account those rights.",
+        &rights::role_binding(settings),
+    )?;
+    documents.add(
+        "the Service",
+        "Where the operator's metrics are read.",
+        &deployment::service(settings),
+    )?;
+    documents.add(
+        "the Deployment",
+        "The operator.",
+        &deployment::deployment(settings),
+    )?;
+    Ok(documents.text)
+}
+
+#[derive(Default)]
+struct Documents {
+    text: String,
+}
+
+impl Documents {
+    fn add(&mut self, what: &'static str, remark: &str, object: &impl Serialize) -> Result<(), InstallError> {
+        let body = serde_saphyr::to_string(object).map_err(|source| InstallError { what, source })?;
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "---\n# {remark}\n{}", body.trim_end());
+        Ok(())
+    }
+}

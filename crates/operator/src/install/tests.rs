@@ -1,0 +1,161 @@
+//! The stream as an API server would read it.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use serde_json::Value;
+
+use super::*;
+
+fn documents(settings: &Settings) -> Vec<Value> {
+    let text = stream(settings).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap()
+}
+
+fn of_kind(documents: &[Value], kind: &str) -> Value {
+    let mut found = documents.iter().filter(|document| document["kind"] == kind);
+    let only = found.next().unwrap().clone();
+    assert!(found.next().is_none(), "{kind} twice");
+    only
+}
+
+#[test]
+fn kinds_in_an_order_that_can_be_applied() {
+    let kinds: Vec<String> = documents(&Settings::default())
+        .iter()
+        .map(|document| {
+            format!(
+                "{}/{}",
+                document["apiVersion"].as_str().unwrap(),
+                document["kind"].as_str().unwrap()
+            )
+        })
+        .collect();
+    let mut expected = vec!["apiextensions.k8s.io/v1/CustomResourceDefinition"; 5];
+    expected.extend([
+        "v1/Namespace",
+        "v1/ServiceAccount",
+        "rbac.authorization.k8s.io/v1/ClusterRole",
+        "rbac.authorization.k8s.io/v1/ClusterRoleBinding",
+        "rbac.authorization.k8s.io/v1/Role",
+        "rbac.authorization.k8s.io/v1/RoleBinding",
+        "v1/Service",
+        "apps/v1/Deployment",
+    ]);
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn settings_reach_every_place() {
+    let settings = Settings {
+        namespace: "elsewhere".to_owned(),
+        image: "example/quorate:test".to_owned(),
+        replicas: 2,
+    };
+    let documents = documents(&settings);
+    assert!(!stream(&settings).unwrap().contains(NAMESPACE));
+    assert_eq!(of_kind(&documents, "Namespace")["metadata"]["name"], "elsewhere");
+    for kind in ["ServiceAccount", "Role", "RoleBinding", "Service", "Deployment"] {
+        assert_eq!(
+            of_kind(&documents, kind)["metadata"]["namespace"],
+            "elsewhere",
+            "{kind}"
+        );
+    }
+    for kind in ["ClusterRoleBinding", "RoleBinding"] {
+        assert_eq!(
+            of_kind(&documents, kind)["subjects"][0]["namespace"],
+            "elsewhere",
+            "{kind}"
+        );
+    }
+    let deployment: Deployment = serde_json::from_value(of_kind(&documents, "Deployment")).unwrap();
+    let spec = deployment.spec.unwrap();
+    assert_eq!(spec.replicas, Some(2));
+    let container = &spec.template.spec.unwrap().containers[0];
+    assert_eq!(container.image.as_deref(), Some("example/quorate:test"));
+}
+
+#[test]
+fn rights_are_listed_one_by_one() {
+    let documents = documents(&Settings::default());
+    let everywhere: ClusterRole = serde_json::from_value(of_kind(&documents, "ClusterRole")).unwrap();
+    let own: Role = serde_json::from_value(of_kind(&documents, "Role")).unwrap();
+    let rules: Vec<PolicyRule> = everywhere.rules.into_iter().chain(own.rules).flatten().collect();
+    assert!(!rules.is_empty());
+    let mut granted = Vec::new();
+    for rule in rules {
+        let groups = rule.api_groups.unwrap();
+        let resources = rule.resources.unwrap();
+        for word in groups.iter().chain(&resources).chain(&rule.verbs) {
+            assert!(!word.contains('*'), "a wildcard: {word}");
+        }
+        for resource in resources {
+            granted.extend(
+                rule.verbs
+                    .iter()
+                    .map(|verb| format!("{}/{resource} {verb}", groups[0])),
+            );
+        }
+    }
+    // What would let the operator take over more than it was given.
+    for never in [
+        "/pods create",
+        "/pods/exec create",
+        "etcd.improbable.io/etcdclusters delete",
+        "/nodes get",
+    ] {
+        assert!(!granted.contains(&never.to_owned()), "{never}");
+    }
+    for needed in [
+        "etcd.improbable.io/etcdclusters/status patch",
+        "/secrets create",
+        "coordination.k8s.io/leases update",
+    ] {
+        assert!(granted.contains(&needed.to_owned()), "{needed}");
+    }
+    let mut once = granted.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), granted.len(), "a right is granted twice");
+}
+
+#[test]
+fn the_pod_has_no_power_of_its_own() {
+    let deployment: Deployment =
+        serde_json::from_value(of_kind(&documents(&Settings::default()), "Deployment")).unwrap();
+    let spec = deployment.spec.unwrap();
+    let pod = spec.template.spec.unwrap();
+    assert_eq!(spec.selector.match_labels, spec.template.metadata.unwrap().labels);
+    let security = pod.security_context.unwrap();
+    assert_eq!(
+        (security.run_as_non_root, security.run_as_user),
+        (Some(true), Some(65532))
+    );
+    assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
+    let [container] = pod.containers.as_slice() else {
+        panic!("one container");
+    };
+    let security = container.security_context.as_ref().unwrap();
+    assert_eq!(security.read_only_root_filesystem, Some(true));
+    assert_eq!(security.allow_privilege_escalation, Some(false));
+    assert_eq!(
+        security.capabilities.as_ref().unwrap().drop,
+        Some(vec!["ALL".to_owned()])
+    );
+    assert!(container.liveness_probe.is_none() && container.startup_probe.is_none());
+    let ready = container
+        .readiness_probe
+        .as_ref()
+        .unwrap()
+        .http_get
+        .as_ref()
+        .unwrap();
+    assert_eq!(ready.path.as_deref(), Some("/readyz"));
+    let names: Vec<&str> = container
+        .env
+        .iter()
+        .flatten()
+        .map(|one| one.name.as_str())
+        .collect();
+    assert_eq!(names, ["POD_NAME", "POD_NAMESPACE", "QUORATE_IMAGE"]);
+}
