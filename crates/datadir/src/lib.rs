@@ -24,4 +24,4 @@ pub use aside::move_aside;
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
-pub use wal::{Replay, SegmentName, replay};
+pub use wal::{Replay, SegmentName, is_blank, replay};

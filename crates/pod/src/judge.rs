@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use quorate_core::model::{ClusterId, MemberId};
-use quorate_datadir::{Attempt, DbLock, Look};
+use quorate_datadir::{Attempt, DbLock, Look, is_blank};
 
 use crate::Error;
 use crate::error::data;
@@ -21,6 +21,9 @@ pub(crate) enum Data {
         /// For people.
         why: String,
     },
+    /// A log in which nothing is promised, so that a first start may be made once more. etcd itself would go on from it
+    /// for ever without serving.
+    Blank,
     /// A member's data.
     Member(Identity),
     /// Something that etcd could not start from.
@@ -75,6 +78,7 @@ pub(crate) fn judge(directory: &Path) -> Result<Data, Error> {
                 why: format!("there is no write-ahead log, only {}", files.join(", ")),
             }
         }
+        Look::Data(_) if is_blank(directory).map_err(data("look at", directory))? => Data::Blank,
         Look::Data(found) => Data::Member(Identity {
             member: MemberId(found.member_id),
             cluster: ClusterId(found.cluster_id),
