@@ -73,6 +73,9 @@ pub struct Report {
     /// etcd was, or may have been, executed for the first time on this generation. Written by the launcher before it
     /// becomes etcd; a pod that was let through and never came to that leaves no such mark.
     pub fired: bool,
+    /// etcd was executed, and ended before it had promised anything: its log is there, and blank.
+    #[serde(default)]
+    pub blank: bool,
     /// What was last let through for this generation.
     pub started: Option<Started>,
     /// The newest minor that could replay the log, if there is such a limit. Only where it was asked for.
@@ -268,8 +271,12 @@ impl Report {
     /// Without the same id nothing is: a wiped volume has no marks either.
     pub fn first_start(&self, recorded: Option<&str>) -> FirstStart {
         let the_recorded_one = !self.volume_id.is_empty() && recorded == Some(self.volume_id.as_str());
-        if the_recorded_one && !self.fired && self.volume == Found::Empty {
+        if !the_recorded_one || self.volume != Found::Empty {
+            FirstStart::Unknown
+        } else if !self.fired {
             FirstStart::NotRun
+        } else if self.blank {
+            FirstStart::RanWithoutData
         } else {
             FirstStart::Unknown
         }

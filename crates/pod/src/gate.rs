@@ -185,6 +185,14 @@ pub(crate) fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&
         (How::New { .. } | How::Join { .. }, Data::Damaged { why }) => {
             refuse(format!("a first start over damaged data ({why})"))
         }
+        (How::New { .. } | How::Join { .. }, Data::Blank) if !entry.may_be_blank() => {
+            refuse("a first start over a log that is blank, and was not before".to_owned())
+        }
+        // Executed before, and nothing was promised by it.
+        (How::New { .. } | How::Join { .. }, Data::Blank) => Decision::Pass(Admission {
+            how: go.how,
+            identity: None,
+        }),
         (How::New { .. } | How::Join { .. }, _) if entry.fired => refuse(format!(
             "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
              acknowledged must come back as another",
@@ -217,6 +225,9 @@ pub(crate) fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&
         }
         (How::Resume | How::Settle, Data::Nothing) => {
             refuse("it is to go on from its data, and there is none".to_owned())
+        }
+        (How::Resume | How::Settle, Data::Blank) => {
+            refuse("it is to go on from its data, and its log is blank".to_owned())
         }
         (How::Resume | How::Settle, Data::Remains { why } | Data::Damaged { why }) => refuse(format!(
             "it is to go on from its data, and that is damaged ({why})"
@@ -261,7 +272,7 @@ fn addressed(gate: &Gate<'_>, go: Option<&[u8]>) -> Result<GoAhead, String> {
 /// What is waited for, in words.
 fn purpose(data: &Data, before: &Option<Started>, wanted: &Started) -> String {
     match (data, before) {
-        (Data::Nothing | Data::Remains { .. }, _) => {
+        (Data::Nothing | Data::Blank | Data::Remains { .. }, _) => {
             "waiting for the operator's go-ahead for a first start".to_owned()
         }
         (Data::Damaged { why }, _) => {

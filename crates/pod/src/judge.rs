@@ -21,6 +21,9 @@ pub(crate) enum Data {
         /// For people.
         why: String,
     },
+    /// A log in which nothing is promised, so that a first start may be made once more. etcd itself would go on from it
+    /// for ever without serving.
+    Blank,
     /// A member's data.
     Member(Identity),
     /// Something that etcd could not start from.
@@ -75,9 +78,7 @@ pub(crate) fn judge(directory: &Path) -> Result<Data, Error> {
                 why: format!("there is no write-ahead log, only {}", files.join(", ")),
             }
         }
-        Look::Unborn { .. } => Data::Remains {
-            why: "nothing was ever written to its write-ahead log".to_owned(),
-        },
+        Look::Unborn { .. } => Data::Blank,
         Look::Data(found) => Data::Member(Identity {
             member: MemberId(found.member_id),
             cluster: ClusterId(found.cluster_id),

@@ -86,6 +86,7 @@ impl Launching<'_> {
         let data = judge(&launch.data_dir)?;
         let more = match check(&launch, &record, &data, self.was_executed()?).map_err(refused)? {
             Way::First => {
+                clear_blank(&layout, &launch, &data)?;
                 // In this order: a crash between the two costs this pod, and not the volume, its first start.
                 self.mark_executed(&launch)?;
                 record.entry_mut(launch.generation).fired = true;
@@ -186,15 +187,36 @@ fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> Resul
             Ok(Way::FromData)
         }
         Data::Damaged { why } => Err(format!("its data is damaged ({why})")),
+        Data::Blank if !launch.first || !entry.may_be_blank() => Err(
+            "it is to go on from its data, and its log is blank; only the operator decides what becomes of it"
+                .to_owned(),
+        ),
         Data::Nothing | Data::Remains { .. } if ran || !launch.first => Err(
             "etcd was executed on it before, and its data has gone; only the operator decides what becomes of it"
                 .to_owned(),
         ),
-        Data::Nothing | Data::Remains { .. } if entry.pod.as_deref() != Some(&launch.pod) => {
+        Data::Nothing | Data::Blank | Data::Remains { .. } if entry.pod.as_deref() != Some(&launch.pod) => {
             Err("the first start on it was given to another pod since".to_owned())
         }
-        Data::Nothing | Data::Remains { .. } => Ok(Way::First),
+        Data::Nothing | Data::Blank | Data::Remains { .. } => Ok(Way::First),
     }
+}
+
+/// Puts a blank log out of the way: while there is a log, etcd does not start as at first. Only the last one is kept.
+fn clear_blank(layout: &Layout, launch: &Launch, data: &Data) -> Result<(), Error> {
+    if *data != Data::Blank {
+        return Ok(());
+    }
+    let (from, to) = (launch.data_dir.join("member"), layout.blank());
+    match std::fs::remove_dir_all(&to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("delete", &to)(error)),
+        _ => {}
+    }
+    std::fs::rename(&from, &to).map_err(file("set aside", &from))?;
+    for directory in [layout.own(), launch.data_dir.clone()] {
+        durable::sync_directory(&directory).map_err(file("sync", &directory))?;
+    }
+    Ok(())
 }
 
 /// Notes whose data it is, so that other data in its place is noticed while the operator is away.

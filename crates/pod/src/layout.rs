@@ -48,6 +48,11 @@ impl Layout {
         self.own().join("alive")
     }
 
+    /// Where the last log is put in which nothing was promised.
+    pub fn blank(&self) -> PathBuf {
+        self.own().join("blank")
+    }
+
     /// The data directory of a generation.
     pub fn data(&self, generation: Generation) -> PathBuf {
         self.root.join(generation.to_string())

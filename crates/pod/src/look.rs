@@ -57,6 +57,7 @@ pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
             generation: looking.generation,
             volume: Found::Unknown { why },
             fired: entry.as_ref().is_none_or(|entry| entry.fired),
+            blank: false,
             started: entry.and_then(|entry| entry.started),
             replay_limit: None,
             asides: aside::count(&layout).unwrap_or(u32::MAX),
@@ -78,7 +79,7 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
     }
     let directory = layout.data(generation);
     let data = judge(&directory)?;
-    let ran = matches!(data, Data::Member(_) | Data::Damaged { .. });
+    let ran = matches!(data, Data::Member(_) | Data::Blank | Data::Damaged { .. });
     if ran && !record.entry(generation).fired {
         // Else a wipe of the directory would leave "never ran" behind.
         record.entry_mut(generation).fired = true;
@@ -93,8 +94,13 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
         },
         _ => None,
     };
+    let blank = entry.may_be_blank() && data == Data::Blank;
     let volume = match data {
         Data::Nothing => Found::Empty,
+        Data::Blank if blank => Found::Empty,
+        Data::Blank => Found::Damaged {
+            why: "its log is blank, and was not before".to_owned(),
+        },
         // What a first start leaves behind that provably got no further.
         Data::Remains { .. } if !entry.fired => Found::Empty,
         Data::Remains { why } | Data::Damaged { why } => Found::Damaged { why },
@@ -110,6 +116,7 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
         generation,
         volume,
         fired: entry.fired,
+        blank,
         started: entry.started,
         replay_limit,
         asides: aside::count(layout)?,

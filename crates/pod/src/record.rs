@@ -53,6 +53,13 @@ pub struct Entry {
     pub cluster: Option<ClusterId>,
 }
 
+impl Entry {
+    /// May a blank log there be what a first start left? Not where a member's data was seen since.
+    pub(crate) fn may_be_blank(&self) -> bool {
+        self.member.is_none() && self.cluster.is_none()
+    }
+}
+
 /// What reading came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {

@@ -6,12 +6,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::frame::{self, Broken, Field, TYPE_CRC, TYPE_METADATA, TYPE_SNAPSHOT};
+use super::frame::{self, Broken, Field, TYPE_CRC, TYPE_METADATA};
 
 /// The two records of a head are some fifty bytes; what does not fit in here is damage.
 const HEAD_BYTES: u64 = 4096;
-/// The first write to a log is some hundred bytes behind its head; this much of it is looked at.
-const BLANK_BYTES: u64 = 256 * 1024;
 
 /// Whose log a segment belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,33 +25,6 @@ pub(crate) fn read_head(path: &Path) -> io::Result<Result<Head, Broken>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(HEAD_BYTES).read_to_end(&mut bytes)?;
     Ok(decode(&bytes))
-}
-
-/// Is there nothing in the segment `path` but its head and the mark of the empty snapshot that every log begins with?
-/// Anything else, even something broken, counts as content.
-pub(crate) fn is_blank(path: &Path) -> io::Result<bool> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(BLANK_BYTES).read_to_end(&mut bytes)?;
-    Ok(blank(&bytes).unwrap_or(false))
-}
-
-fn blank(bytes: &[u8]) -> Result<bool, Broken> {
-    let (_, rest) = frame::next(bytes)?;
-    let (metadata, rest) = frame::next(rest)?;
-    let (snapshot, rest) = frame::next(rest)?;
-    if snapshot.kind != TYPE_SNAPSHOT || crc32c::crc32c_append(metadata.crc, snapshot.data) != snapshot.crc {
-        return Ok(false);
-    }
-    let mut fields = snapshot.data;
-    while !fields.is_empty() {
-        let (field, rest) = Field::read(fields)?;
-        // Its index and term are zero.
-        if !matches!(field, Field::Varint(1 | 2, 0)) {
-            return Ok(false);
-        }
-        fields = rest;
-    }
-    Ok(rest.iter().all(|byte| *byte == 0))
 }
 
 fn decode(bytes: &[u8]) -> Result<Head, Broken> {

@@ -12,6 +12,7 @@ fn report(volume: Found) -> Report {
         generation: Generation(3),
         volume,
         fired: false,
+        blank: false,
         started: Some(Started {
             version: Version::new(3, 6, 1),
             config: "c1".to_owned(),
@@ -44,7 +45,7 @@ fn a_report_in_letters() {
     let text = report.to_message();
     assert_eq!(
         text,
-        r#"{"format":1,"volumeId":"0123456789abcdef0123456789abcdef","freshId":false,"generation":3,"volume":{"data":{"member":"8e9e05c52164694d","cluster":"00000000000000ab"}},"fired":false,"started":{"version":"3.6.1","config":"c1"},"replayLimit":6,"asides":2}"#
+        r#"{"format":1,"volumeId":"0123456789abcdef0123456789abcdef","freshId":false,"generation":3,"volume":{"data":{"member":"8e9e05c52164694d","cluster":"00000000000000ab"}},"fired":false,"blank":false,"started":{"version":"3.6.1","config":"c1"},"replayLimit":6,"asides":2}"#
     );
     assert_eq!(Report::read(text.as_bytes()).unwrap(), report);
     let newer = text.replace("\"asides\"", "\"added\":{\"later\":1},\"asides\"");
@@ -89,6 +90,9 @@ fn never_ran_is_concluded_only_from_the_recorded_volume() {
     assert_eq!(nameless.first_start(Some("")), FirstStart::Unknown);
     let fired = Report { fired: true, ..empty };
     assert_eq!(fired.first_start(Some(&id)), FirstStart::Unknown);
+    let blank = Report { blank: true, ..fired };
+    assert_eq!(blank.first_start(Some(&id)), FirstStart::RanWithoutData);
+    assert_eq!(blank.first_start(Some("another")), FirstStart::Unknown);
     for other in [
         Found::Unknown { why: String::new() },
         Found::Damaged { why: String::new() },

@@ -166,6 +166,24 @@ fn a_first_start_needs_a_go_ahead_and_a_volume_where_nothing_ran() {
         let admission = Admission { how, identity: None };
         assert_eq!(decision, Decision::Pass(admission));
     }
+    let executed = || Entry {
+        fired: true,
+        ..Entry::default()
+    };
+    assert!(passes(&decided(executed(), &Data::Blank, Some(go(new())))));
+    assert!(waits(&decided(executed(), &Data::Blank, None), "first start"));
+    assert!(refuses(
+        &decided(executed(), &Data::Blank, Some(go(How::Resume))),
+        "log is blank"
+    ));
+    let seen = Entry {
+        member: Some(MemberId(1)),
+        ..executed()
+    };
+    assert!(refuses(
+        &decided(seen, &Data::Blank, Some(go(new()))),
+        "was not before"
+    ));
     let remains = Data::Remains { why: String::new() };
     assert!(passes(&decided(Entry::default(), &remains, Some(go(new())))));
     let fired = Entry {

@@ -166,7 +166,19 @@ fn data_is_gone_on_from_only_if_it_is_the_same() {
     );
     record.entry_mut(Generation(0)).fired = true;
     assert_eq!(check(&first, &record, &member(1), true), Ok(Way::FromData));
+    assert_eq!(check(&first, &record, &Data::Blank, true), Ok(Way::First));
+    let resume = pod.launch(false);
+    assert!(
+        check(&resume, &record, &Data::Blank, true)
+            .unwrap_err()
+            .contains("blank")
+    );
     remember(&pod.layout(), &first, &mut record, &member(1));
+    assert!(
+        check(&first, &record, &Data::Blank, true)
+            .unwrap_err()
+            .contains("blank")
+    );
     assert_eq!(check(&first, &record, &member(1), true), Ok(Way::FromData));
     assert!(
         check(&first, &record, &member(2), true)
