@@ -79,11 +79,12 @@ settle_cgroups() {
   done < <(cgroup_mounts)
 }
 
-# Ends what still runs in them, too: a run killed between starting a process and recording it leaves such.
+# remove_cgroups [SPACE]: of one space, or all. Ends what still runs in them, too: a run killed between starting a
+# process and recording it leaves such.
 remove_cgroups() {
   local mount at pids
   while read -r _ mount; do
-    at=$mount/$SPACE_CGROUP
+    at=$mount/$SPACE_CGROUP${1:+/$1}
     # A cgroup stays busy for a moment after its last process has gone.
     for _ in {1..50}; do
       [[ -d "$at" ]] || break
@@ -137,6 +138,7 @@ stop_space() {
     kill -KILL "$pid"
     wait_until 20 "the end of space $name" space_gone "$name" || die "space $name (pid $pid) does not end"
   fi
+  remove_cgroups "$name"
   rm -f "$DIR/spaces/$name"
 }
 
