@@ -2,7 +2,7 @@
 # The wires: a bridge in the control plane's space, one pair of interfaces from it to the machine and one to each node.
 # The machine gets one interface and routes through it; all of them go with the interface.
 
-HOST_LINK=qkube0
+HOST_LINK=${QUORATE_KUBE_LINK:-qkube0}
 NODE_NET=${QUORATE_KUBE_NODE_NET:-10.199.0}
 POD_NET=${QUORATE_KUBE_POD_NET:-10.200}
 SERVICE_NET=${QUORATE_KUBE_SERVICE_NET:-10.201}
@@ -27,7 +27,7 @@ ip_in() {
 check_net() {
   local net taken
   ! ip link show "$HOST_LINK" >/dev/null 2>&1 ||
-    die "interface $HOST_LINK exists: another test bed runs (QUORATE_KUBE_DIR=$(link_owner) scripts/kube down)"
+    die "interface $HOST_LINK exists: the test bed kept in $(link_owner) has it; choose another name with QUORATE_KUBE_LINK"
   for net in "$NODE_NET.0/24" "$POD_NET.0.0/16" "$SERVICE_NET.0.0/16"; do
     taken=$({ ip -4 route show root "$net"; ip -4 route show match "$net"; } | grep -v '^default' || true)
     [[ -z "$taken" ]] || die "$net is routed elsewhere already ($taken); set QUORATE_KUBE_{NODE,POD,SERVICE}_NET to free ranges"

@@ -28,8 +28,8 @@ space_pid() {
 
 space_names() { (cd "$DIR/spaces" 2>/dev/null && ls) || true; }
 
-# Every mounted hierarchy, as "TYPE MOUNTPOINT".
-cgroup_mounts() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $3, $2 }' /proc/self/mounts; }
+# Every hierarchy that limits anything, as "TYPE MOUNTPOINT": those of v1, or v2 where it is the only one.
+cgroup_mounts() { awk '$3 == "cgroup" || ($3 == "cgroup2" && $2 == "/sys/fs/cgroup") { print $3, $2 }' /proc/self/mounts; }
 
 # A cgroup of each hierarchy for a space; cgroup v1's cpuset refuses processes until it has cpus and memory.
 make_cgroups() {
@@ -45,12 +45,12 @@ make_cgroups() {
   done < <(cgroup_mounts)
 }
 
-# cgroup v2 only: controllers are handed down level by level.
+# cgroup v2 only: controllers are handed down level by level, those that are not already.
 share_controllers() {
   local at controller
   for at in "$@"; do
-    for controller in $(cat "$at/cgroup.controllers"); do
-      echo "+$controller" >"$at/cgroup.subtree_control"
+    for controller in cpuset cpu io memory pids; do
+      grep -qw "$controller" "$at/cgroup.subtree_control" || echo "+$controller" >"$at/cgroup.subtree_control"
     done
   done
 }
