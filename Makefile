@@ -56,8 +56,8 @@ tools-kube: ## the parts of a real Kubernetes, into the cache; about ten minutes
 	@scripts/tools kube
 
 .PHONY: kube-up
-kube-up: ## start a real one-node Kubernetes on this machine; needs root
-	@scripts/kube up
+kube-up: ## start a real Kubernetes on this machine, of NODES nodes (default 1); needs root
+	@scripts/kube up --nodes $(or $(NODES),1)
 
 .PHONY: kube-down
 kube-down: ## stop it and remove all of it

@@ -85,6 +85,13 @@ ensure_kube() {
   make_part "$(coredns_home)" build_coredns
 }
 
+list_kube() {
+  local home
+  for home in "$(kube_home)" "$(coredns_home)" "$(node_home)"; do
+    part_cached "$home" && printf '%s\n' "$home" || printf '%s not cached\n' "${home#"$CACHE"/}"
+  done
+}
+
 check_kube() {
   local home
   for home in "$(kube_home)" "$(coredns_home)" "$(node_home)"; do

@@ -27,7 +27,7 @@ ip_in() {
 check_net() {
   local net taken
   ! ip link show "$HOST_LINK" >/dev/null 2>&1 ||
-    die "interface $HOST_LINK exists: another test bed runs (QUORATE_KUBE_DIR=$(link_owner) scripts/kube down)"
+    die "interface $HOST_LINK exists: the test bed kept in $(link_owner) has it; choose another name with QUORATE_KUBE_LINK"
   for net in "$NODE_NET.0/24" "$POD_NET.0.0/16" "$SERVICE_NET.0.0/16"; do
     taken=$({ ip -4 route show root "$net"; ip -4 route show match "$net"; } | grep -v '^default' || true)
     [[ -z "$taken" ]] || die "$net is routed elsewhere already ($taken); set QUORATE_KUBE_{NODE,POD,SERVICE}_NET to free ranges"

@@ -94,7 +94,7 @@ spec:
   - name: client
     image: $BUSYBOX_IMAGE
     imagePullPolicy: Never
-    resources: {limits: {memory: 64Mi}}
+    resources: {limits: {cpu: 500m, memory: 64Mi}}
     command:
     - /bin/sh
     - -c
@@ -104,6 +104,7 @@ spec:
       echo "version: \$(cat /tmp/version)"
       nslookup -type=srv _etcd-client._tcp.m.$SMOKE.svc.cluster.local
       echo "limit: \$(cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null)"
+      echo "cpu: \$(cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.max 2>/dev/null)"
       nc -w 5 kubernetes.default 443 </dev/null && echo "api: reached"
       nslookup nowhere.invalid || echo "outside: unknown"
       sleep 3600
@@ -111,6 +112,7 @@ YAML
   expect 60 "a pod gets /version from m-0.m" client_says "version: .*\"etcdserver\":\"$KUBE_ETCD\""
   expect 10 "the port has an SRV record" client_says "2379 m-0.m.$SMOKE.svc.cluster.local"
   expect 10 "a container's memory limit is set" client_says 'limit: 67108864'
+  expect 10 "a container's cpu limit is set" client_says 'cpu: 50000'
   expect 10 "a pod reaches the API server by its Service" client_says 'api: reached'
   expect 20 "a name outside the cluster is refused, not waited for" client_says 'outside: unknown'
   expect 10 "exec works" client_exec_works

@@ -28,8 +28,8 @@ space_pid() {
 
 space_names() { (cd "$DIR/spaces" 2>/dev/null && ls) || true; }
 
-# Every mounted hierarchy, as "TYPE MOUNTPOINT".
-cgroup_mounts() { awk '$3 == "cgroup" || $3 == "cgroup2" { print $3, $2 }' /proc/self/mounts; }
+# Every hierarchy that limits anything, as "TYPE MOUNTPOINT": those of v1, or v2 where it is the only one.
+cgroup_mounts() { awk '$3 == "cgroup" || ($3 == "cgroup2" && $2 == "/sys/fs/cgroup") { print $3, $2 }' /proc/self/mounts; }
 
 # A cgroup of each hierarchy for a space; cgroup v1's cpuset refuses processes until it has cpus and memory.
 make_cgroups() {
@@ -45,12 +45,12 @@ make_cgroups() {
   done < <(cgroup_mounts)
 }
 
-# cgroup v2 only: controllers are handed down level by level.
+# cgroup v2 only: controllers are handed down level by level, those that are not already.
 share_controllers() {
   local at controller
   for at in "$@"; do
-    for controller in $(cat "$at/cgroup.controllers"); do
-      echo "+$controller" >"$at/cgroup.subtree_control"
+    for controller in cpuset cpu io memory pids; do
+      grep -qw "$controller" "$at/cgroup.subtree_control" || echo "+$controller" >"$at/cgroup.subtree_control"
     done
   done
 }
@@ -79,11 +79,12 @@ settle_cgroups() {
   done < <(cgroup_mounts)
 }
 
-# Ends what still runs in them, too: a run killed between starting a process and recording it leaves such.
+# remove_cgroups [SPACE]: of one space, or all. Ends what still runs in them, too: a run killed between starting a
+# process and recording it leaves such.
 remove_cgroups() {
   local mount at pids
   while read -r _ mount; do
-    at=$mount/$SPACE_CGROUP
+    at=$mount/$SPACE_CGROUP${1:+/$1}
     # A cgroup stays busy for a moment after its last process has gone.
     for _ in {1..50}; do
       [[ -d "$at" ]] || break
@@ -137,6 +138,7 @@ stop_space() {
     kill -KILL "$pid"
     wait_until 20 "the end of space $name" space_gone "$name" || die "space $name (pid $pid) does not end"
   fi
+  remove_cgroups "$name"
   rm -f "$DIR/spaces/$name"
 }
 
