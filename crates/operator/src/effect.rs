@@ -77,16 +77,19 @@ pub struct News {
     pub reason: &'static str,
     /// For people.
     pub message: String,
+    /// The object it is about, by kind and name: without it, events of one reason are counted as one.
+    pub about: (&'static str, String),
     /// Something is wrong.
     pub warning: bool,
 }
 
 impl News {
     /// Something was done.
-    pub fn done(reason: &'static str, message: String) -> News {
+    pub fn done(reason: &'static str, about: (&'static str, &str), message: String) -> News {
         News {
             reason,
             message,
+            about: (about.0, about.1.to_owned()),
             warning: false,
         }
     }

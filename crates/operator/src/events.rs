@@ -1,5 +1,6 @@
 //! Events: one for every operation that changed something, on the EtcdCluster it happened to.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
@@ -37,11 +38,21 @@ impl Reporter {
             reason: news.reason.to_owned(),
             note: Some(news.message.clone()),
             action: news.reason.to_owned(),
-            secondary: None,
+            secondary: Some(related(cluster, news)),
         };
         if let Err(error) = self.0.publish(&event, &cluster.object_ref(&())).await {
             tracing_line(&format!("event {} could not be stored: {error}", news.reason));
         }
+    }
+}
+
+fn related(cluster: &EtcdCluster, news: &News) -> ObjectReference {
+    let (kind, name) = &news.about;
+    ObjectReference {
+        kind: Some((*kind).to_owned()),
+        name: Some(name.clone()),
+        namespace: cluster.metadata.namespace.clone(),
+        ..ObjectReference::default()
     }
 }
 

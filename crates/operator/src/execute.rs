@@ -84,6 +84,7 @@ impl Executor<'_> {
                     effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
                     news: vec![News::done(
                         "PeerCreated",
+                        ("EtcdPeer", &name),
                         format!("Created a new EtcdPeer with name {name:?}"),
                     )],
                 }
@@ -214,7 +215,8 @@ impl Executor<'_> {
             uid: peer.uid.clone(),
         });
         let message = format!("Removed EtcdPeer with name {name:?}");
-        done.news.push(News::done("PeerRemoved", message));
+        done.news
+            .push(News::done("PeerRemoved", ("EtcdPeer", &name), message));
         done
     }
 }

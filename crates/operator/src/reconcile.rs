@@ -121,10 +121,7 @@ impl Shared {
             return Ok(Some(SOONEST)); // The watch has yet to show what was written.
         }
         kept.replaced = None;
-        let manifest = manifest(&resource);
-        let resolved =
-            quorate_api::resolve(&manifest, quorate_api::Ground::Kubernetes, "", "the EtcdCluster");
-        let (cluster, warnings) = match resolved {
+        let (cluster, warnings) = match quorate_api::crd::resolve(&resource) {
             Ok(resolved) => resolved,
             Err(faults) => return self.refuse(&resource, &faults.to_string(), kept).await,
         };
@@ -414,39 +411,31 @@ impl Pass<'_> {
             slot.map_or(id.to_string(), |(o, _)| self.names.member(*o).to_string())
         };
         let name = |o: Ordinal| self.names.member(o).to_string();
-        let news = match step {
-            Step::AddLearner { ordinal, .. } => News::done(
-                "MemberAdded",
-                format!("Added a new member with name {:?}", name(*ordinal)),
-            ),
-            Step::Promote { ordinal, .. } => News::done(
-                "MemberPromoted",
-                format!("Member {:?} has caught up and votes", name(*ordinal)),
-            ),
-            Step::Remove { member, .. } => News::done(
-                "MemberRemoved",
-                format!("Removed a member with name {:?}", by_id(*member)),
-            ),
-            Step::MoveLeader { from, to } => News::done(
-                "LeaderMoved",
-                format!("Moved leadership from {:?} to {:?}", by_id(*from), by_id(*to)),
-            ),
+        let (reason, name, message) = match step {
+            Step::AddLearner { ordinal, .. } => {
+                let name = name(*ordinal);
+                let message = format!("Added a new member with name {name:?}");
+                ("MemberAdded", name, message)
+            }
+            Step::Promote { ordinal, .. } => {
+                let name = name(*ordinal);
+                let message = format!("Member {name:?} has caught up and votes");
+                ("MemberPromoted", name, message)
+            }
+            Step::Remove { member, .. } => {
+                let name = by_id(*member);
+                let message = format!("Removed a member with name {name:?}");
+                ("MemberRemoved", name, message)
+            }
+            Step::MoveLeader { from, to } => {
+                let (from, to) = (by_id(*from), by_id(*to));
+                let message = format!("Moved leadership from {from:?} to {to:?}");
+                ("LeaderMoved", to, message)
+            }
             _ => return,
         };
+        let news = News::done(reason, ("EtcdPeer", &name), message);
         self.shared.reporter.tell(self.resource, &news).await;
-    }
-}
-
-fn manifest(resource: &EtcdCluster) -> quorate_api::EtcdCluster {
-    quorate_api::EtcdCluster {
-        api_version: Some(quorate_api::API_VERSION.to_owned()),
-        kind: Some(quorate_api::KIND.to_owned()),
-        metadata: quorate_api::Metadata {
-            name: resource.metadata.name.clone(),
-            namespace: resource.metadata.namespace.clone(),
-            ..Default::default()
-        },
-        spec: resource.spec.clone(),
     }
 }
 

@@ -57,7 +57,8 @@ fn services(plot: &Plot<'_>, whole: &Whole, done: &mut Done) {
             done.effects
                 .push(Effect::Create(Object::Service(Box::new(wanted))));
             let message = format!("Created service with name {name:?}");
-            done.news.push(News::done("ServiceCreated", message));
+            done.news
+                .push(News::done("ServiceCreated", ("Service", &name), message));
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) fn report(volume: Found, started: Option<(&str, &str)>) -> Report {
         generation: Generation(0),
         volume,
         fired: false,
+        blank: false,
         started: started.map(|(version, config)| Started {
             version: version.parse().unwrap(),
             config: config.to_owned(),
