@@ -68,6 +68,11 @@ fn a_volume_is_put_on_record_once_and_never_over_another() {
         [""; 0],
         "the record is the proof"
     );
+    // The claim was deleted and made again after a start was let through: this is not the volume it was meant for.
+    let mut memory = Memory::default();
+    memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Intended;
+    let another = Some(VolumeRecord::of(&memory, Ordinal(0), ""));
+    assert_eq!(kept(slot(&[parked], another), 0, &memory), [""; 0]);
 }
 
 #[test]
