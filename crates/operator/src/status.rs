@@ -114,12 +114,14 @@ impl Seen<'_> {
         slot.map_or(String::new(), |o| self.names.member(o).to_string())
     }
 
-    /// What etcd works as: the lowest minor of its members.
+    /// What etcd works as: the lowest minor of its members. `None` while one of them does not answer, for then etcd
+    /// itself goes on as before.
     fn cluster_version(&self) -> Option<String> {
-        self.observed.quorum.as_ref()?;
-        let minors = self.observed.slots.values().filter_map(|s| s.status.as_ref());
-        let lowest = minors.map(|s| (s.version.major, s.version.minor)).min()?;
-        Some(format!("{}.{}.0", lowest.0, lowest.1))
+        let quorum = self.observed.quorum.as_ref()?;
+        let answers: Option<Vec<_>> = quorum.members.iter().map(|m| self.answer(m.id)).collect();
+        let versions = answers?.into_iter().map(|s| (s.version.major, s.version.minor));
+        let (major, minor) = versions.min()?;
+        Some(format!("{major}.{minor}.0"))
     }
 
     fn conditions(&self, last: &[Condition]) -> Vec<Condition> {
