@@ -22,6 +22,7 @@ pub mod observe;
 pub mod pod_state;
 pub mod reconcile;
 pub mod record;
+pub mod requests;
 pub mod run;
 pub mod serve;
 pub mod slot;
