@@ -14,7 +14,7 @@ use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
 use quorate_client::Members;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
-use quorate_core::plan::{Block, BlockReason};
+use quorate_core::plan::{Block, BlockReason, Wait, WaitReason};
 use quorate_core::{Memory, Plan, Step, check, plan};
 use serde_json::json;
 
@@ -236,7 +236,9 @@ impl Pass<'_> {
         self.show(&observed, &plan, &memory, kept).await?;
         self.maintain(&objects, &memory, &observed).await?;
         self.carry_out(&plan, &observed, &objects, &memory, kept).await?;
-        let at_rest = plan.steps.is_empty() && plan.waits.is_empty();
+        // What is waited for of Kubernetes shows in the watches, which wake the cluster; of etcd it does not.
+        let woken = |w: &Wait| matches!(w.reason, WaitReason::Paused | WaitReason::Preparing);
+        let at_rest = plan.steps.is_empty() && plan.waits.iter().all(woken);
         Ok(if at_rest {
             AT_REST
         } else {
