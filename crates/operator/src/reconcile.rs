@@ -14,12 +14,12 @@ use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
 use quorate_client::Members;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
-use quorate_core::plan::{Block, BlockReason, Wait, WaitReason};
-use quorate_core::{Memory, Plan, Step, check, plan};
+use quorate_core::plan::{Wait, WaitReason};
+use quorate_core::{Memory, Plan, Step};
 use serde_json::json;
 
 use crate::apply::{FIELD_MANAGER, apply, is};
-use crate::build::{Images, Plot, etcd};
+use crate::build::{Images, Plot};
 use crate::effect::News;
 use crate::events::Reporter;
 use crate::execute::{Done, Executor};
@@ -27,7 +27,7 @@ use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
-use crate::record::recall;
+use crate::pass::{decide, remembered, wanted};
 use crate::status::{Seen, invalid};
 use crate::upkeep::upkeep;
 use crate::watch::Watches;
@@ -150,17 +150,7 @@ impl Shared {
             owner: &owner,
             images: &self.images,
         };
-        let spec = Spec {
-            name: names.cluster.clone(),
-            replicas: cluster.replicas,
-            version: quorate_core::model::Version::new(
-                cluster.version.major as u32,
-                cluster.version.minor as u32,
-                cluster.version.patch as u32,
-            ),
-            config: etcd::digest(&plot),
-            paused: cluster.paused,
-        };
+        let spec = wanted(&plot);
         let pass = Pass {
             shared: self,
             names,
@@ -218,17 +208,7 @@ impl Pass<'_> {
         let objects = self.shared.watches.members(self.names, &uid);
         let before = self.memory(&objects, kept);
         let observed = self.look(&objects, &before, kept).await;
-        let (mut plan, after) = plan(&self.spec, &observed, &before, now());
-        let violations = check(&self.spec, &observed, &before, &after, &plan, now());
-        let memory = if violations.is_empty() { after } else { before };
-        for violation in violations {
-            plan.steps.clear();
-            plan.blocks.push(Block {
-                reason: BlockReason::CheckRefused,
-                member: None,
-                detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
-            });
-        }
+        let (plan, memory) = decide(&self.spec, &observed, before, now());
         self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
@@ -248,15 +228,7 @@ impl Pass<'_> {
 
     /// What is remembered: with the resource, or on the claims that a former resource of that name left.
     fn memory(&self, objects: &Objects, kept: &mut Kept) -> Memory {
-        let stored = self.resource.status.as_ref().and_then(|s| s.memory.as_ref());
-        let stored: Option<Memory> = stored.and_then(|text| serde_json::from_str(text).ok());
-        let memory = stored.unwrap_or_else(|| {
-            let claims = objects
-                .slots
-                .iter()
-                .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
-            recall(&claims.collect(), |o| self.names.peer_url(o, self.cluster.tls)).unwrap_or_default()
-        });
+        let memory = remembered(self.resource, self.cluster, self.names, objects);
         if kept.taken_up {
             memory
         } else {
