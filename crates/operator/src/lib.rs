@@ -24,6 +24,7 @@ pub mod record;
 pub mod run;
 pub mod slot;
 pub mod status;
+pub mod tls;
 pub mod upkeep;
 pub mod wakeups;
 pub mod watch;

@@ -26,8 +26,9 @@ use crate::execute::{Done, Executor};
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
-use crate::record::recall;
-use crate::status::{Seen, invalid};
+use crate::record::{recall, speaks_tls};
+use crate::status::{Seen, held};
+use crate::tls::secure::{self, Secured};
 use crate::upkeep::upkeep;
 use crate::watch::Watches;
 
@@ -51,6 +52,8 @@ pub struct Shared {
     pub tenure: Tenure,
     /// Where events go.
     pub reporter: Reporter,
+    /// What certificates are made with.
+    pub certificates: Arc<secure::Settings>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -68,6 +71,7 @@ pub struct Kept {
     replaced: Option<String>,
     /// The memory was taken up by this process.
     taken_up: bool,
+    certificates: secure::Kept,
 }
 
 /// Why a pass came to nothing.
@@ -84,7 +88,7 @@ pub enum Failed {
     },
 }
 
-fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Failed {
+pub(crate) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Failed {
     let doing = doing.into();
     move |source| Failed::Api {
         doing,
@@ -106,6 +110,9 @@ struct Pass<'a> {
     warnings: Vec<String>,
     spec: Spec,
     plot: Plot<'a>,
+    objects: Objects,
+    /// For the certificates; asked for first.
+    first: Done,
 }
 
 impl Shared {
@@ -123,7 +130,7 @@ impl Shared {
         kept.replaced = None;
         let (cluster, warnings) = match quorate_api::crd::resolve(&resource) {
             Ok(resolved) => resolved,
-            Err(faults) => return self.refuse(&resource, &faults.to_string(), kept).await,
+            Err(faults) => return self.hold(&resource, "Invalid", &faults.to_string(), kept).await,
         };
         let Some(owner) = owner(&resource) else {
             return Ok(Some(AT_REST));
@@ -133,6 +140,38 @@ impl Shared {
             cluster: &cluster,
             owner: &owner,
             images: &self.images,
+            trusted: None,
+        };
+        let objects = self.watches.members(names, &resource.uid().unwrap_or_default());
+        let before = memory(&resource, &plot, &objects, kept);
+        if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
+            let why = "spec.tls: the members' data is that of a cluster whose encryption was switched the other way; put it \
+                       back as it was";
+            return self.hold(&resource, "Invalid", why, kept).await;
+        }
+        let mut material = None;
+        let mut first = Done::default();
+        if cluster.tls {
+            let secured = self
+                .secure(&plot, &objects, &before, &mut kept.certificates)
+                .await?;
+            match secured {
+                Secured::Ready(ready, done) => {
+                    kept.members.renew(Some(ready.tls.clone()));
+                    (material, first) = (Some(ready), done);
+                }
+                Secured::Coming(done) => {
+                    if !cluster.paused && self.tenure.covers(EFFECT_LIMIT) {
+                        self.ask(&resource, names, done).await?;
+                    }
+                    return Ok(Some(SOONEST));
+                }
+                Secured::Held(why) => return self.hold(&resource, "Certificates", &why, kept).await,
+            }
+        }
+        let plot = Plot {
+            trusted: material.as_ref().map(|m| m.trusted.as_str()),
+            ..plot
         };
         let spec = Spec {
             name: names.cluster.clone(),
@@ -153,28 +192,39 @@ impl Shared {
             warnings: warnings.iter().map(ToString::to_string).collect(),
             spec,
             plot,
+            objects,
+            first,
         };
-        pass.run(kept).await.map(Some)
+        pass.run(before, kept).await.map(Some)
     }
 
-    /// A manifest that slipped past admission: said in its status, and nothing is done.
-    async fn refuse(
+    /// Something that only people can mend: said in the status, and nothing is done.
+    async fn hold(
         &self,
         resource: &EtcdCluster,
-        faults: &str,
+        reason: &str,
+        why: &str,
         kept: &mut Kept,
     ) -> Result<Option<Duration>, Failed> {
         let last = resource.status.clone().unwrap_or_default();
-        let next = invalid(
-            &last,
-            faults,
-            resource.metadata.generation,
-            jiff::Timestamp::now(),
-        );
+        let generation = resource.metadata.generation;
+        let next = held(&last, (reason, why), generation, jiff::Timestamp::now());
         if next != last {
             self.store(resource, next, kept).await?;
         }
         Ok(Some(AT_REST))
+    }
+
+    async fn ask(&self, resource: &EtcdCluster, names: &Names, done: Done) -> Result<(), Failed> {
+        for effect in &done.effects {
+            apply(&self.client, &names.namespace, effect)
+                .await
+                .map_err(api(effect.to_string()))?;
+        }
+        for news in &done.news {
+            self.reporter.tell(resource, news).await;
+        }
+        Ok(())
     }
 
     /// Writes a status over the one that was seen.
@@ -198,11 +248,10 @@ impl Shared {
 }
 
 impl Pass<'_> {
-    async fn run(&self, kept: &mut Kept) -> Result<Duration, Failed> {
-        let uid = self.resource.uid().unwrap_or_default();
-        let objects = self.shared.watches.members(self.names, &uid);
-        let before = self.memory(&objects, kept);
-        let observed = self.look(&objects, &before, kept).await;
+    async fn run(&self, before: Memory, kept: &mut Kept) -> Result<Duration, Failed> {
+        let objects = &self.objects;
+        kept.taken_up = true;
+        let observed = self.look(objects, &before, kept).await;
         let (mut plan, after) = plan(&self.spec, &observed, &before, now());
         let violations = check(&self.spec, &observed, &before, &after, &plan, now());
         let memory = if violations.is_empty() { after } else { before };
@@ -218,8 +267,8 @@ impl Pass<'_> {
             return Ok(SOONEST);
         }
         self.show(&observed, &plan, &memory, kept).await?;
-        self.maintain(&objects, &memory, &observed).await?;
-        self.carry_out(&plan, &observed, &objects, &memory, kept).await?;
+        self.maintain(objects, &memory, &observed).await?;
+        self.carry_out(&plan, &observed, objects, &memory, kept).await?;
         let at_rest = plan.steps.is_empty() && plan.waits.is_empty();
         Ok(if at_rest {
             AT_REST
@@ -228,28 +277,9 @@ impl Pass<'_> {
         })
     }
 
-    /// What is remembered: with the resource, or on the claims that a former resource of that name left.
-    fn memory(&self, objects: &Objects, kept: &mut Kept) -> Memory {
-        let stored = self.resource.status.as_ref().and_then(|s| s.memory.as_ref());
-        let stored: Option<Memory> = stored.and_then(|text| serde_json::from_str(text).ok());
-        let memory = stored.unwrap_or_else(|| {
-            let claims = objects
-                .slots
-                .iter()
-                .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
-            recall(&claims.collect(), |o| self.names.peer_url(o, self.cluster.tls)).unwrap_or_default()
-        });
-        if kept.taken_up {
-            memory
-        } else {
-            kept.taken_up = true;
-            memory.taken_up()
-        }
-    }
-
     async fn look(&self, objects: &Objects, memory: &Memory, kept: &mut Kept) -> Observed {
         let at = now();
-        let addresses = objects.addresses(self.cluster.tls);
+        let addresses = objects.addresses(self.names, self.cluster.tls);
         kept.members.keep_only(|ordinal| addresses.contains_key(&ordinal));
         let answers = kept.members.look(&addresses).await;
         let look = Look {
@@ -322,6 +352,8 @@ impl Pass<'_> {
         if self.spec.paused {
             return Ok(());
         }
+        // Before anything is restarted for them: what a pod finds is then what it was restarted for.
+        self.ask(self.first.clone()).await?;
         let whole = self.shared.watches.whole(self.names);
         let voters = observed
             .quorum
@@ -390,15 +422,7 @@ impl Pass<'_> {
     }
 
     async fn ask(&self, done: Done) -> Result<(), Failed> {
-        for effect in &done.effects {
-            apply(&self.shared.client, &self.names.namespace, effect)
-                .await
-                .map_err(api(format!("{effect:.0?}")))?;
-        }
-        for news in &done.news {
-            self.shared.reporter.tell(self.resource, news).await;
-        }
-        Ok(())
+        self.shared.ask(self.resource, self.names, done).await
     }
 
     /// Tells of what etcd was asked for, if it was done.
@@ -437,6 +461,21 @@ impl Pass<'_> {
         let news = News::done(reason, ("EtcdPeer", &name), message);
         self.shared.reporter.tell(self.resource, &news).await;
     }
+}
+
+/// What is remembered: with the resource, or on the claims that a former resource of that name left.
+fn memory(resource: &EtcdCluster, plot: &Plot<'_>, objects: &Objects, kept: &Kept) -> Memory {
+    let stored = resource.status.as_ref().and_then(|s| s.memory.as_ref());
+    let stored: Option<Memory> = stored.and_then(|text| serde_json::from_str(text).ok());
+    let memory = stored.unwrap_or_else(|| {
+        let claims = objects
+            .slots
+            .iter()
+            .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
+        let url = |o, tls: Option<bool>| plot.names.peer_url(o, tls.unwrap_or(plot.cluster.tls));
+        recall(&claims.collect(), url).unwrap_or_default()
+    });
+    if kept.taken_up { memory } else { memory.taken_up() }
 }
 
 fn owner(resource: &EtcdCluster) -> Option<OwnerReference> {

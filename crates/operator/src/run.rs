@@ -17,6 +17,7 @@ use crate::events::{Reporter, tracing_line};
 use crate::lease::Candidate;
 use crate::names::Names;
 use crate::reconcile::{Failed, Kept, Shared};
+use crate::tls::secure::Settings;
 use crate::wakeups::Wakeups;
 use crate::watch;
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub watch: Option<String>,
     /// Where images come from.
     pub images: Images,
+    /// What certificates are made with.
+    pub certificates: Settings,
 }
 
 /// Runs until `stop` ends.
@@ -49,6 +52,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         client: client.clone(),
         watches,
         images: Arc::new(options.images),
+        certificates: Arc::new(options.certificates),
         tenure: candidate.tenure(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
     };
