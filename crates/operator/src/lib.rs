@@ -29,6 +29,7 @@ pub mod run;
 pub mod serve;
 pub mod slot;
 pub mod status;
+pub mod tls;
 pub mod upkeep;
 pub mod wakeups;
 pub mod watch;

@@ -39,7 +39,8 @@ pub fn remembered(resource: &EtcdCluster, cluster: &Cluster, names: &Names, obje
             .slots
             .iter()
             .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
-        recall(&claims.collect(), |o| names.peer_url(o, cluster.tls)).unwrap_or_default()
+        let url = |o, tls: Option<bool>| names.peer_url(o, tls.unwrap_or(cluster.tls));
+        recall(&claims.collect(), url).unwrap_or_default()
     })
 }
 

@@ -21,6 +21,7 @@ use crate::names::Names;
 use crate::reconcile::{Failed, Kept, Shared};
 use crate::requests::Requests;
 use crate::serve::Served;
+use crate::tls::secure::Settings;
 use crate::wakeups::Wakeups;
 use crate::watch;
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub images: Images,
     /// Where metrics and readiness are served.
     pub listen: SocketAddr,
+    /// What certificates are made with.
+    pub certificates: Settings,
 }
 
 /// Why an operator cannot run.
@@ -83,6 +86,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         client: client.clone(),
         watches,
         images: Arc::new(options.images),
+        certificates: Arc::new(options.certificates),
         tenure: candidate.tenure(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
         figures: Arc::default(),

@@ -4,12 +4,13 @@
 //! not ours (all but the resources themselves are chosen by label); managed fields, which nobody reads and which are half
 //! of every object.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -35,6 +36,7 @@ pub struct Watches {
     sets: Store<ReplicaSet>,
     services: Store<Service>,
     budgets: Store<PodDisruptionBudget>,
+    secrets: Store<Secret>,
 }
 
 impl Debug for Watches {
@@ -64,6 +66,7 @@ pub fn start(
         sets: start.watch(true, labelled),
         services: start.watch(true, labelled),
         budgets: start.watch(true, labelled),
+        secrets: start.watch(true, labelled),
     }
 }
 
@@ -129,6 +132,7 @@ impl Watches {
         let _ = self.sets.wait_until_ready().await;
         let _ = self.services.wait_until_ready().await;
         let _ = self.budgets.wait_until_ready().await;
+        let _ = self.secrets.wait_until_ready().await;
     }
 
     /// All clusters there are.
@@ -161,6 +165,12 @@ impl Watches {
             services: services.collect(),
             budget: self.budgets.get(&budget).map(|b| (*b).clone()),
         }
+    }
+
+    /// The Secrets of a cluster whose certificates quorate makes, by name.
+    pub fn secrets(&self, names: &Names) -> BTreeMap<String, Arc<Secret>> {
+        let secrets = self.secrets.state_filter(|s| belongs(s, names));
+        secrets.into_iter().map(|s| (s.name_any(), s)).collect()
     }
 
     /// The objects of its members, by slot. An EtcdPeer of a former EtcdCluster of that name is on its way out.
