@@ -23,6 +23,7 @@ use crate::build::{Images, Plot, etcd};
 use crate::effect::News;
 use crate::events::Reporter;
 use crate::execute::{Done, Executor};
+use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
@@ -51,6 +52,8 @@ pub struct Shared {
     pub tenure: Tenure,
     /// Where events go.
     pub reporter: Reporter,
+    /// Where figures go.
+    pub figures: Arc<Figures>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -214,6 +217,7 @@ impl Pass<'_> {
                 detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
             });
         }
+        self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
         }
