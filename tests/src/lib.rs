@@ -9,5 +9,6 @@ pub mod conformance;
 pub mod etcd;
 pub mod guide;
 pub mod history;
+pub mod kube;
 pub mod torture;
 pub mod verdict;

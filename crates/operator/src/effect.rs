@@ -47,6 +47,32 @@ pub enum Effect {
     },
 }
 
+impl std::fmt::Display for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Effect::Create(object) => write!(f, "create {object}"),
+            Effect::Apply(object) => write!(f, "update {object}"),
+            Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
+            Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
+            Effect::Finalizers { name, .. } => write!(f, "set the finalizers of EtcdPeer {name}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, meta) = match self {
+            Object::Service(it) => ("Service", &it.metadata),
+            Object::Claim(it) => ("PersistentVolumeClaim", &it.metadata),
+            Object::Set(it) => ("ReplicaSet", &it.metadata),
+            Object::Budget(it) => ("PodDisruptionBudget", &it.metadata),
+            Object::Secret(it) => ("Secret", &it.metadata),
+            Object::Peer(it) => ("EtcdPeer", &it.metadata),
+        };
+        write!(f, "{kind} {}", meta.name.as_deref().unwrap_or_default())
+    }
+}
+
 /// Objects that are made.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]

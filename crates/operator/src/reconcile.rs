@@ -85,13 +85,26 @@ pub enum Failed {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The API server did not answer in time; it may have done it.
+    #[error("{doing}: no answer within {} s", EFFECT_LIMIT.as_secs())]
+    Slow {
+        /// What was asked.
+        doing: String,
+    },
 }
 
-fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Failed {
+/// Waits for an answer of the API server, no longer than the Lease was made sure of.
+async fn in_time<T>(
+    doing: impl Into<String>,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Failed> {
     let doing = doing.into();
-    move |source| Failed::Api {
-        doing,
-        source: Box::new(source),
+    match tokio::time::timeout(EFFECT_LIMIT, asked).await {
+        Ok(answer) => answer.map_err(|source| Failed::Api {
+            doing,
+            source: Box::new(source),
+        }),
+        Err(_) => Err(Failed::Slow { doing }),
     }
 }
 
@@ -191,10 +204,9 @@ impl Shared {
         let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &namespace);
         let mut next = resource.clone();
         next.status = Some(status);
-        let written = clusters
-            .replace_status(&resource.name_any(), &PostParams::default(), &next)
-            .await;
-        written.map_err(api("store the status of the EtcdCluster"))?;
+        let (name, params) = (resource.name_any(), PostParams::default());
+        let written = clusters.replace_status(&name, &params, &next);
+        in_time("store the status of the EtcdCluster", written).await?;
         kept.replaced = resource.resource_version();
         Ok(())
     }
@@ -309,15 +321,16 @@ impl Pass<'_> {
                 field_manager: Some(FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
             };
-            match api_of
-                .patch_status(&peer.name_any(), &params, &Patch::Merge(patch))
-                .await
-            {
-                Err(error) if !is(&error, 404) && !is(&error, 409) => {
-                    return Err(api("store the status of an EtcdPeer")(error));
+            let patch = Patch::Merge(patch);
+            let name = peer.name_any();
+            let written = async {
+                match api_of.patch_status(&name, &params, &patch).await {
+                    // It is gone, or another is there.
+                    Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
+                    other => other.map(drop),
                 }
-                _ => {}
-            }
+            };
+            in_time("store the status of an EtcdPeer", written).await?;
         }
         Ok(())
     }
@@ -395,9 +408,11 @@ impl Pass<'_> {
 
     async fn ask(&self, done: Done) -> Result<(), Failed> {
         for effect in &done.effects {
-            apply(&self.shared.client, &self.names.namespace, effect)
-                .await
-                .map_err(api(format!("{effect:.0?}")))?;
+            if !self.shared.tenure.covers(EFFECT_LIMIT) {
+                return Ok(());
+            }
+            let asked = apply(&self.shared.client, &self.names.namespace, effect);
+            in_time(effect.to_string(), asked).await?;
         }
         for news in &done.news {
             self.shared.reporter.tell(self.resource, news).await;
