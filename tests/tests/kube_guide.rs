@@ -17,8 +17,10 @@ const README_MARK: &str = "console on Kubernetes";
 const GONE: &str = "--timeout=180s";
 
 fn shell(bed: &Bed, namespace: &str) -> Shell {
-    let shell = Shell::new(&bed.kubectl_program(), &bed.kubeconfig());
-    shell.must(&format!("kubectl delete namespace {namespace} --ignore-not-found {GONE}"));
+    let shell = Shell::new(bed.kubectl_program(), &bed.kubeconfig());
+    shell.must(&format!(
+        "kubectl delete namespace {namespace} --ignore-not-found {GONE}"
+    ));
     shell
 }
 
@@ -29,8 +31,15 @@ impl Drop for Picture<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let all = "get etcdclusters,etcdpeers,pods,pvc,events -o wide; kubectl get etcdclusters -o yaml";
-            let seen = self.0.run(&format!("kubectl config set-context --current --namespace {}; kubectl {all}", self.2));
-            eprintln!("{}\n--- the operator ---\n{}", seen.printed, self.1.operator_log(60));
+            let seen = self.0.run(&format!(
+                "kubectl config set-context --current --namespace {}; kubectl {all}",
+                self.2
+            ));
+            eprintln!(
+                "{}\n--- the operator ---\n{}",
+                seen.printed,
+                self.1.operator_log(60)
+            );
         }
     }
 }
@@ -99,7 +108,9 @@ fn the_readmes_commands_for_kubernetes_work() {
     let shell = shell(bed, namespace);
     let _picture = Picture(&shell, bed, namespace);
     shell.must(&format!("kubectl create namespace {namespace}"));
-    shell.must(&format!("kubectl config set-context --current --namespace {namespace}"));
+    shell.must(&format!(
+        "kubectl config set-context --current --namespace {namespace}"
+    ));
     let mut ran = Vec::new();
     for item in items(README, README_MARK) {
         if let Item::Run { command, shown } = item {
@@ -144,7 +155,10 @@ fn follow(shell: &Shell, entry: &Entry) {
         let before = parsed(&before).expect("YAML");
         let after = edited(&before, &part);
         assert_eq!(before == after, entry.unchanged, "{}", entry.section);
-        println!("edited {into}:\n{text}(as given it is {})", as_given.map_or("not YAML", |_| "YAML"));
+        println!(
+            "edited {into}:\n{text}(as given it is {})",
+            as_given.map_or("not YAML", |_| "YAML")
+        );
         std::fs::write(&path, after.to_string()).expect("a file can be written");
     }
     if let Some(command) = &entry.command {
@@ -152,12 +166,20 @@ fn follow(shell: &Shell, entry: &Entry) {
         let printed = shell.must(&command);
         println!("$ {command}\n{printed}");
         let missing = missing(entry.prints.lines(), &printed);
-        assert_eq!(missing, None, "{}: not printed by\n$ {command}\n{printed}", entry.section);
+        assert_eq!(
+            missing, None,
+            "{}: not printed by\n$ {command}\n{printed}",
+            entry.section
+        );
     }
     for check in &entry.holds {
         let Came { well, printed } = shell.run(&check.check);
         println!("holds: {}\n{printed}", check.check);
-        assert_eq!(well, !check.refused, "{}: $ {}\n{printed}", entry.section, check.check);
+        assert_eq!(
+            well, !check.refused,
+            "{}: $ {}\n{printed}",
+            entry.section, check.check
+        );
         let missing = missing(check.prints.lines(), &printed);
         assert_eq!(missing, None, "{}: $ {}\n{printed}", entry.section, check.check);
         assert!(

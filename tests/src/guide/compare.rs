@@ -7,13 +7,17 @@ const POD_SUFFIX: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// A word of this in a guide stands for whatever is printed there.
 const ANYTHING: &str = "…";
 
-/// The first shown line that is not printed, in order, in what was printed.
+/// The first shown line that is not printed. Lines come in the order shown, but for faults (`* …`), which an API server
+/// tells in any order.
 pub fn missing<'a>(shown: impl IntoIterator<Item = &'a str>, printed: &str) -> Option<&'a str> {
     let mut lines = printed.lines();
     shown
         .into_iter()
         .filter(|line| !line.trim().is_empty())
-        .find(|line| !lines.any(|printed| same(line, printed)))
+        .find(|line| match line.strip_prefix("* ") {
+            Some(_) => !printed.lines().any(|printed| same(line, printed)),
+            None => !lines.any(|printed| same(line, printed)),
+        })
 }
 
 /// Whether two lines are the same, but for what differs from run to run.
@@ -48,9 +52,8 @@ fn is_id(word: &str) -> bool {
 }
 
 fn is_volume(word: &str) -> bool {
-    word.strip_prefix("pvc-").is_some_and(|uid| {
-        uid.len() == 36 && uid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
-    })
+    word.strip_prefix("pvc-")
+        .is_some_and(|uid| uid.len() == 36 && uid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'))
 }
 
 fn is_address(word: &str) -> bool {
@@ -83,16 +86,31 @@ mod tests {
     #[test]
     fn what_differs_from_run_to_run_does_not_count() {
         let table = [
-            ("51938e7f648adbc2 my-cluster-2 true", "8eca1236bfa86a0a my-cluster-2 true"),
+            (
+                "51938e7f648adbc2 my-cluster-2 true",
+                "8eca1236bfa86a0a my-cluster-2 true",
+            ),
             ("my-cluster   3   3.5.35   21s", "my-cluster 3 3.5.35 1m4s"),
-            ("pod/my-cluster-1-9vd4m condition met", "pod/my-cluster-1-x7k2p condition met"),
-            ("pod \"my-cluster-1-9vd4m\" deleted", "pod \"my-cluster-1-x7k2p\" deleted"),
-            ("my-cluster-client ClusterIP 10.1.2.3", "my-cluster-client ClusterIP 10.201.9.9"),
+            (
+                "pod/my-cluster-1-9vd4m condition met",
+                "pod/my-cluster-1-x7k2p condition met",
+            ),
+            (
+                "pod \"my-cluster-1-9vd4m\" deleted",
+                "pod \"my-cluster-1-x7k2p\" deleted",
+            ),
+            (
+                "my-cluster-client ClusterIP 10.1.2.3",
+                "my-cluster-client ClusterIP 10.201.9.9",
+            ),
             (
                 "pvc-71543b02-54ac-49d2-ad7d-35601ab5d48f 50Mi",
                 "pvc-0b6f3c1e-8d52-4a5e-9c3b-5f1d2e7a9b10 50Mi",
             ),
-            ("deployment.apps/quorate-operator …", "deployment.apps/quorate-operator unchanged"),
+            (
+                "deployment.apps/quorate-operator …",
+                "deployment.apps/quorate-operator unchanged",
+            ),
         ];
         for (shown, printed) in table {
             assert!(same(shown, printed), "{shown:?} and {printed:?}");
@@ -121,5 +139,8 @@ mod tests {
         assert_eq!(missing(["a", "", "c"], printed), None);
         assert_eq!(missing(["b", "a"], printed), Some("a"));
         assert_eq!(missing(["b", "b"], printed), Some("b"));
+        let faults = "invalid:\n* one\n* two\n";
+        assert_eq!(missing(["invalid:", "* two", "* one"], faults), None);
+        assert_eq!(missing(["invalid:", "* three"], faults), Some("* three"));
     }
 }

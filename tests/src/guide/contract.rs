@@ -115,7 +115,9 @@ pub fn edited(whole: &Value, part: &Value) -> Value {
         (Value::Object(whole), Value::Object(part)) => {
             let mut all = whole.clone();
             for (key, value) in part {
-                let value = whole.get(key).map_or(value.clone(), |before| edited(before, value));
+                let value = whole
+                    .get(key)
+                    .map_or(value.clone(), |before| edited(before, value));
                 all.insert(key.clone(), value);
             }
             Value::Object(all)
@@ -142,13 +144,26 @@ mod tests {
         let list = entries(include_str!("../../guide/contract.yaml"));
         assert!(list.len() >= 12, "{} entries", list.len());
         for entry in list {
-            assert!(entry.command.is_none() || entry.manifest.is_none(), "{}", entry.section);
-            assert_eq!(entry.manifest.is_some(), entry.into.is_some(), "{}", entry.section);
+            assert!(
+                entry.command.is_none() || entry.manifest.is_none(),
+                "{}",
+                entry.section
+            );
+            assert_eq!(
+                entry.manifest.is_some(),
+                entry.into.is_some(),
+                "{}",
+                entry.section
+            );
             let given = entry.command.as_ref().or(entry.manifest.as_ref());
             if let Some(given) = given {
                 entry.with_substitutions(given, |_| "something".to_owned());
             }
-            assert!(entry.presumes.iter().all(|p| !p.reason.is_empty()), "{}", entry.section);
+            assert!(
+                entry.presumes.iter().all(|p| !p.reason.is_empty()),
+                "{}",
+                entry.section
+            );
         }
     }
 }

@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn blocks_are_read_in_order() {
-        let text = "text\n```console\n$ one 1\nout\n$ two\n```\n```yaml a.yaml\na: 1\n```\n```yaml\nb: 2\n```\n";
+        let text =
+            "text\n```console\n$ one 1\nout\n$ two\n```\n```yaml a.yaml\na: 1\n```\n```yaml\nb: 2\n```\n";
         let run = |command: &str, shown: &[&str]| Item::Run {
             command: command.to_owned(),
             shown: shown.iter().map(|s| (*s).to_owned()).collect(),

@@ -42,7 +42,10 @@ impl Shell {
         let samples = shell.work().join("config/samples");
         std::fs::create_dir_all(&samples).expect("a directory can be made");
         let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples"));
-        for entry in std::fs::read_dir(from).expect("the checkout has samples").flatten() {
+        for entry in std::fs::read_dir(from)
+            .expect("the checkout has samples")
+            .flatten()
+        {
             std::fs::copy(entry.path(), samples.join(entry.file_name())).expect("a file can be copied");
         }
         shell
