@@ -48,7 +48,7 @@ fn shape(word: &str) -> String {
 
 /// A member's id: hexadecimal digits, as many as a u64 has, but for leading zeros.
 fn is_id(word: &str) -> bool {
-    (14..=16).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit())
+    (12..=16).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 fn is_volume(word: &str) -> bool {
