@@ -103,6 +103,12 @@ sim: host ## the simulator over SEEDS seeds (default 1000)
 bench: host tools build ## sizes, ratios and write gaps of this machine; a verdict on nothing
 	cargo bench -p quorate-tests --bench host
 
+.PHONY: bench-kube
+bench-kube: host tools tools-kube image ## the operator in figures, on a real Kubernetes
+	cargo build -p quorate
+	scripts/kube up
+	cargo bench -p quorate-tests --bench kube
+
 .PHONY: codegen
 codegen: host ## regenerate checked-in generated code
 	cargo run -q -p xtask --bin codegen

@@ -7,6 +7,7 @@ pub mod clients;
 pub mod cluster;
 pub mod conformance;
 pub mod etcd;
+pub mod guide;
 pub mod history;
 pub mod kube;
 pub mod torture;

@@ -40,7 +40,8 @@ use crate::storage::Storage;
     validation = rules::one_affinity(),
     validation = rules::storage_is_kept(),
     validation = rules::pod_template_is_kept(),
-    validation = rules::affinity_is_kept()
+    validation = rules::affinity_is_kept(),
+    validation = rules::tls_is_kept()
 )]
 pub struct ClusterSpec {
     /// How many members. Odd numbers survive most: 3 the loss of one, 5 the loss of two.
@@ -73,7 +74,7 @@ pub struct ClusterSpec {
     #[schemars(schema_with = "embed::affinity")]
     pub affinity: Option<Affinity>,
     /// Encryption between members and toward clients. Absent: none on Kubernetes. `{}`: on, with certificates that
-    /// quorate makes and renews.
+    /// quorate makes and renews. Whether it is on, and whose the certificates are, cannot be changed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
     /// etcd's own settings. What is left out is etcd's default.
@@ -99,6 +100,13 @@ pub struct ClusterSpec {
     /// Settings of a cluster that runs on a machine without Kubernetes; ignored with a warning on Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
+}
+
+impl Tls {
+    /// Whether encryption is on.
+    pub fn is_on(&self) -> bool {
+        self.enabled.unwrap_or(true)
+    }
 }
 
 impl ClusterSpec {

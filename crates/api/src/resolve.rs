@@ -172,7 +172,7 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
         claim: claim(manifest),
         pod: pod(spec.pod_template.as_ref(), spec.affinity.as_ref()),
         tls: match &spec.tls {
-            Some(tls) => tls.enabled.unwrap_or(true),
+            Some(tls) => tls.is_on(),
             None => found.ground == Ground::Host,
         },
         tls_secrets,

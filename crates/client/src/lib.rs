@@ -28,7 +28,7 @@ pub use endpoint::{Endpoint, InvalidEndpoint, Timeouts};
 pub use error::{Answer, Error, Operation};
 pub use kv::{CasResult, Consistency, Deleted, ReadReceipt};
 pub use maintenance::{Alarm, AlarmKind, HashKv, Status};
-pub use members::{Answers, Members};
+pub use members::{Address, Answers, Members};
 pub use quorate_wire::mvccpb::KeyValue;
 pub use quorum::{Failure, ListedBy, MemberView, QuorumView, Target};
 pub use refusal::{Outcome, Refusal};

@@ -13,7 +13,10 @@ use quorate_core::model::{
 };
 use quorate_core::plan::Step;
 
-use crate::{Alarm, AlarmKind, Endpoint, Error as ClientError, Outcome, Refusal, Target, Timeouts, Tls};
+use crate::{
+    Alarm, AlarmKind, Endpoint, Error as ClientError, InvalidEndpoint, Outcome, Refusal, Target, Timeouts,
+    Tls,
+};
 
 /// How long all members together have to answer one look: at first, and after looks that found no quorum. A cluster
 /// that is only just forming keeps a read waiting until it has a leader; the next look then finds one sooner.
@@ -32,11 +35,40 @@ const SETTLE_KEY: &[u8] = b"quorate/before-upgrade";
 /// How long each of its two writes may take.
 const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
+/// Where a member is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Its URL.
+    pub url: String,
+    /// The name in its certificate, where that is not the host of the URL.
+    pub server_name: Option<String>,
+}
+
+impl From<String> for Address {
+    /// An address under which a member is also known.
+    fn from(url: String) -> Address {
+        Address {
+            url,
+            server_name: None,
+        }
+    }
+}
+
+impl Address {
+    /// A client to the member there. It connects anew, whatever other clients there are.
+    pub fn endpoint(&self, tls: Option<&Tls>) -> Result<Endpoint, InvalidEndpoint> {
+        let named = tls
+            .zip(self.server_name.as_ref())
+            .map(|(tls, name)| tls.clone().with_server_name(name));
+        Endpoint::connect_lazy(&self.url, named.as_ref().or(tls), Timeouts::default())
+    }
+}
+
 /// Connections to the members.
 #[derive(Debug, Default)]
 pub struct Members {
     tls: Option<Tls>,
-    endpoints: BTreeMap<Ordinal, Endpoint>,
+    endpoints: BTreeMap<Ordinal, (Address, Endpoint)>,
     /// Looks before a quorum answered for the first time.
     vain: usize,
     /// A quorum has answered; from then on a slow answer is waited for.
@@ -61,23 +93,26 @@ enum Change<'a> {
 }
 
 impl Members {
-    /// Connections with this TLS material from now on; the present ones are dropped.
+    /// Connections with this TLS material from now on. The present ones are dropped if it is another.
     pub fn renew(&mut self, tls: Option<Tls>) {
-        self.tls = tls;
-        self.endpoints.clear();
+        if self.tls != tls {
+            self.tls = tls;
+            self.endpoints.clear();
+        }
     }
 
-    fn endpoint(&mut self, ordinal: Ordinal, url: &str) -> Option<Endpoint> {
-        if let Some(endpoint) = self
-            .endpoints
-            .get(&ordinal)
-            .filter(|endpoint| endpoint.url() == url)
-        {
+    fn endpoint(&mut self, ordinal: Ordinal, address: &Address) -> Option<Endpoint> {
+        if let Some((_, endpoint)) = self.endpoints.get(&ordinal).filter(|(known, _)| known == address) {
             return Some(endpoint.clone());
         }
-        let endpoint = Endpoint::connect_lazy(url, self.tls.as_ref(), Timeouts::default()).ok()?;
-        self.endpoints.insert(ordinal, endpoint.clone());
+        let endpoint = address.endpoint(self.tls.as_ref()).ok()?;
+        self.endpoints
+            .insert(ordinal, (address.clone(), endpoint.clone()));
         Some(endpoint)
+    }
+
+    fn connected(&self, ordinal: Ordinal) -> Option<&Endpoint> {
+        self.endpoints.get(&ordinal).map(|(_, endpoint)| endpoint)
     }
 
     /// Forgets connections to members that do not run.
@@ -86,11 +121,11 @@ impl Members {
     }
 
     /// Asks all members at once.
-    pub async fn look(&mut self, running: &BTreeMap<Ordinal, String>) -> Answers {
+    pub async fn look(&mut self, running: &BTreeMap<Ordinal, Address>) -> Answers {
         let mut ordinals = Vec::new();
         let mut targets = Vec::new();
-        for (ordinal, url) in running {
-            if let Some(endpoint) = self.endpoint(*ordinal, url) {
+        for (ordinal, address) in running {
+            if let Some(endpoint) = self.endpoint(*ordinal, address) {
                 ordinals.push(*ordinal);
                 targets.push(Target {
                     label: ordinal.to_string(),
@@ -150,11 +185,7 @@ impl Members {
     /// Asks for a change of the member list, through the first of `via` that can give the present list.
     async fn change(&self, via: &[Ordinal], change: Change<'_>, basis: Basis) -> StepResult {
         let mut failures = Vec::new();
-        for endpoint in via
-            .iter()
-            .filter_map(|ordinal| self.endpoints.get(ordinal))
-            .take(2)
-        {
+        for endpoint in via.iter().filter_map(|ordinal| self.connected(*ordinal)).take(2) {
             match endpoint.within(LIST_LIMIT / 2).member_list_linearizable().await {
                 Ok(list) => {
                     let members: Vec<Listed> = list.members.into_iter().map(in_list).collect();
@@ -177,7 +208,7 @@ impl Members {
     /// entries again when they first start on that data, take members that are yet to be replayed for zombies, and
     /// mark them as removed; with 3.6, which believes that mark, the cluster falls apart.
     pub async fn settle(&self, via: Ordinal) -> Result<(), String> {
-        let Some(endpoint) = self.endpoints.get(&via) else {
+        let Some(endpoint) = self.connected(via) else {
             return Err("it is not connected".to_owned());
         };
         let endpoint = endpoint.within(SETTLE_LIMIT);
@@ -194,7 +225,7 @@ impl Members {
 
     /// Asks the leader in slot `via` to hand over to `to`.
     async fn move_leader(&self, via: Ordinal, to: MemberId) -> StepResult {
-        let Some(endpoint) = self.endpoints.get(&via) else {
+        let Some(endpoint) = self.connected(via) else {
             return StepResult::Refused(Refused::Other("the leader cannot be asked".to_owned()));
         };
         match endpoint.within(CHANGE_LIMIT).move_leader(to.0).await {

@@ -45,7 +45,7 @@ impl Ground {
             .keys()
             .filter(|ordinal| self.runner.member(**ordinal).is_some())
         {
-            running.extend(self.client_url(*ordinal).map(|url| (*ordinal, url)));
+            running.extend(self.client_url(*ordinal).map(|url| (*ordinal, url.into())));
         }
         self.clients.keep_only(|ordinal| running.contains_key(&ordinal));
         let answers = self.clients.look(&running).await;

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Client, Resource, ResourceExt};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::effect::{Effect, Kind, Object};
+use crate::effect::{Amendment, Effect, Kind, Object};
 
 /// Who changes fields, as far as the API server is concerned.
 pub const FIELD_MANAGER: &str = "quorate";
@@ -29,7 +29,7 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
             Object::Claim(it) => requests.create(&**it).await,
             Object::Set(it) => requests.create(&**it).await,
             Object::Budget(it) => requests.create(&**it).await,
-            Object::Secret(it) => requests.create(&**it).await,
+            Object::Secret(it) => requests.create_ours(&**it).await,
             Object::Peer(it) => requests.create(&**it).await,
         },
         Effect::Apply(object) => match object {
@@ -46,6 +46,7 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
             Kind::Set => requests.delete::<ReplicaSet>(name, uid).await,
             Kind::Pod => requests.delete::<Pod>(name, uid).await,
             Kind::Budget => requests.delete::<PodDisruptionBudget>(name, uid).await,
+            Kind::Secret => requests.delete::<Secret>(name, uid).await,
         },
         Effect::Annotate {
             kind,
@@ -60,8 +61,10 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
                 Kind::Set => requests.merge::<ReplicaSet>(name, patch).await,
                 Kind::Pod => requests.merge::<Pod>(name, patch).await,
                 Kind::Budget => requests.merge::<PodDisruptionBudget>(name, patch).await,
+                Kind::Secret => requests.merge::<Secret>(name, patch).await,
             }
         }
+        Effect::Amend(change) => requests.merge::<Secret>(&change.name, amended(change)).await,
         Effect::Finalizers {
             name,
             uid,
@@ -74,6 +77,18 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
             }
         }
     }
+}
+
+fn amended(change: &Amendment) -> Value {
+    let mut metadata = json!({
+        "uid": change.uid,
+        "resourceVersion": change.version,
+        "annotations": change.annotations,
+    });
+    if let Some(owner) = &change.owner {
+        metadata["ownerReferences"] = json!([owner]);
+    }
+    json!({"metadata": metadata, "data": change.data})
 }
 
 /// Is this the API server's answer with that code?
@@ -106,14 +121,19 @@ impl Requests<'_> {
     }
 
     async fn create<K: Known>(&self, object: &K) -> Result<(), kube::Error> {
+        match self.create_ours(object).await {
+            Err(error) if is(&error, 409) => Ok(()), // It is there.
+            other => other,
+        }
+    }
+
+    /// Makes an object whose content matters: one of that name that someone else made is no substitute.
+    async fn create_ours<K: Known>(&self, object: &K) -> Result<(), kube::Error> {
         let post = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        match self.api::<K>().create(&post, object).await {
-            Err(error) if is(&error, 409) => Ok(()), // It is there.
-            other => other.map(drop),
-        }
+        self.api::<K>().create(&post, object).await.map(drop)
     }
 
     async fn apply<K: Known>(&self, object: &K) -> Result<(), kube::Error> {

@@ -25,6 +25,8 @@ pub struct Plot<'a> {
     pub owner: &'a OwnerReference,
     /// The images.
     pub images: &'a Images,
+    /// Whom members trust, if they speak TLS and it is known.
+    pub trusted: Option<&'a str>,
 }
 
 /// Where images come from.

@@ -1,13 +1,18 @@
 //! What is asked of the API server: plain data, so that deciding is apart from doing.
 //!
 //! Never: a deletion of anything but the very object that was seen (its uid goes along); an update of something that
-//! someone else decides.
+//! someone else decides; the content of a Secret in a text.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
 use quorate_api::crd::EtcdPeer;
-use std::collections::BTreeMap;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +41,8 @@ pub enum Effect {
         /// To what.
         annotations: BTreeMap<String, String>,
     },
+    /// Change a Secret, if it is still as it was seen.
+    Amend(Amendment),
     /// Set the finalizers of an EtcdPeer.
     Finalizers {
         /// Which.
@@ -47,20 +54,21 @@ pub enum Effect {
     },
 }
 
-impl std::fmt::Display for Effect {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Effect::Create(object) => write!(f, "create {object}"),
             Effect::Apply(object) => write!(f, "update {object}"),
             Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
             Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
+            Effect::Amend(change) => write!(f, "change Secret {}", change.name),
             Effect::Finalizers { name, .. } => write!(f, "set the finalizers of EtcdPeer {name}"),
         }
     }
 }
 
-impl std::fmt::Display for Object {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, meta) = match self {
             Object::Service(it) => ("Service", &it.metadata),
             Object::Claim(it) => ("PersistentVolumeClaim", &it.metadata),
@@ -73,8 +81,54 @@ impl std::fmt::Display for Object {
     }
 }
 
+/// A change to a Secret. What is set to `None` goes; what is not named stays.
+#[derive(Clone, PartialEq)]
+pub struct Amendment {
+    /// Which.
+    pub name: String,
+    /// That very one.
+    pub uid: String,
+    /// As it was seen.
+    pub version: String,
+    /// Values.
+    pub data: BTreeMap<String, Option<ByteString>>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// What it is owned by, if that changes.
+    pub owner: Option<OwnerReference>,
+}
+
+impl fmt::Debug for Amendment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<&String> = self.data.keys().collect();
+        f.debug_struct("Amendment")
+            .field("name", &self.name)
+            .field("keys", &keys)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Amendment {
+    /// No change yet to this Secret.
+    pub fn of(secret: &Secret) -> Amendment {
+        Amendment {
+            name: secret.name_any(),
+            uid: secret.uid().unwrap_or_default(),
+            version: secret.resource_version().unwrap_or_default(),
+            data: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            owner: None,
+        }
+    }
+
+    /// Sets a value, or has it go.
+    pub fn set(&mut self, key: &str, value: Option<ByteString>) {
+        self.data.insert(key.to_owned(), value);
+    }
+}
+
 /// Objects that are made.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Object {
     Service(Box<Service>),
@@ -83,6 +137,20 @@ pub enum Object {
     Budget(Box<PodDisruptionBudget>),
     Secret(Box<Secret>),
     Peer(Box<EtcdPeer>),
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = match self {
+            Object::Service(it) => ("Service", it.name_any()),
+            Object::Claim(it) => ("PersistentVolumeClaim", it.name_any()),
+            Object::Set(it) => ("ReplicaSet", it.name_any()),
+            Object::Budget(it) => ("PodDisruptionBudget", it.name_any()),
+            Object::Secret(it) => ("Secret", it.name_any()),
+            Object::Peer(it) => ("EtcdPeer", it.name_any()),
+        };
+        write!(f, "{kind} {name:?}")
+    }
 }
 
 /// Kinds that are deleted or annotated.
@@ -94,6 +162,7 @@ pub enum Kind {
     Set,
     Pod,
     Budget,
+    Secret,
 }
 
 /// An event for people, about the cluster or one of its peers.
@@ -117,6 +186,35 @@ impl News {
             message,
             about: (about.0, about.1.to_owned()),
             warning: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_shows_what_is_in_a_secret() {
+        let hidden = ByteString(b"hidden".to_vec());
+        let mut secret = Secret::default();
+        secret.metadata.name = Some("s".to_owned());
+        secret.data = Some([("key".to_owned(), hidden.clone())].into());
+        let mut change = Amendment::of(&secret);
+        change.set("key", Some(hidden.clone()));
+        for effect in [
+            Effect::Create(Object::Secret(Box::new(secret))),
+            Effect::Amend(change),
+        ] {
+            let shown = format!("{effect:?} {effect}");
+            assert!(shown.contains("\"s\""), "{shown}");
+            for content in [
+                format!("{:?}", hidden.0),
+                "hidden".to_owned(),
+                "aGlkZGVu".to_owned(),
+            ] {
+                assert!(!shown.contains(&content), "{shown}");
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use quorate_core::model::{Observed, Spec};
 use quorate_core::{Plan, model::StepKind};
 
 use crate::names::Names;
+use crate::requests::Asked;
 
 /// A figure: its name, what it means, and where it is taken from.
 type Figure = (&'static str, &'static str, fn(&Cluster) -> f64);
@@ -86,7 +87,7 @@ impl Figures {
     }
 
     /// The text.
-    pub fn text(&self, leads: bool) -> String {
+    pub fn text(&self, leads: bool, requests: &BTreeMap<Asked, u64>) -> String {
         let all = self.lock();
         let mut page = Page::default();
         page.family(
@@ -95,6 +96,16 @@ impl Figures {
             "Whether this operator holds the Lease and acts.",
         );
         page.sample("quorate_leader", "", f64::from(u8::from(leads)));
+        let name = "quorate_api_requests_total";
+        page.family(
+            name,
+            "counter",
+            "Requests to the API server, by verb and resource.",
+        );
+        for ((verb, resource), count) in requests {
+            let labels = format!("verb=\"{verb}\",resource=\"{resource}\"");
+            page.sample(name, &labels, *count as f64);
+        }
         let gauges: [Figure; 7] = [
             ("wanted_members", "Members that are wanted.", |c| {
                 f64::from(c.wanted)
@@ -212,9 +223,10 @@ mod tests {
         };
         figures.seen(&names, &spec, &observed, &Plan::default());
         figures.passed(&names, Duration::from_millis(500), true);
-        let text = figures.text(true);
+        let text = figures.text(true, &[(("get", "leases".to_owned()), 7)].into());
         for line in [
             "quorate_leader 1",
+            "quorate_api_requests_total{verb=\"get\",resource=\"leases\"} 7",
             "quorate_cluster_wanted_members{namespace=\"n\",cluster=\"c\"} 3",
             "quorate_cluster_ready{namespace=\"n\",cluster=\"c\"} 0",
             "quorate_cluster_pass_failures_total{namespace=\"n\",cluster=\"c\"} 1",
@@ -223,6 +235,6 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
         figures.forget(&names);
-        assert!(!figures.text(false).contains("cluster=\"c\""));
+        assert!(!figures.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
     }
 }

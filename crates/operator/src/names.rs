@@ -67,6 +67,21 @@ impl Names {
         format!("{}-client", self.cluster)
     }
 
+    /// The Secret with the certificate authority. It outlives the EtcdCluster, like the claims.
+    pub fn authority_secret(&self) -> String {
+        format!("{}-ca", self.cluster)
+    }
+
+    /// The Secret for clients: a certificate, its key, and whom to trust.
+    pub fn client_secret(&self) -> String {
+        format!("{}-client", self.cluster)
+    }
+
+    /// The Secret with a member's certificates.
+    pub fn member_secret(&self, ordinal: Ordinal) -> String {
+        format!("{}-tls", self.member(ordinal))
+    }
+
     /// The name of a member's pod in the cluster's DNS; the cluster's domain is left to the resolver.
     pub fn host(&self, ordinal: Ordinal) -> String {
         format!("{}.{}.{}.svc", self.member(ordinal), self.cluster, self.namespace)

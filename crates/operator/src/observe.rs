@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_client::Answers;
+use quorate_client::{Address, Answers};
 use quorate_core::Memory;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Spec, Time, Token, Volume};
 
@@ -20,8 +20,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Where to ask each member that runs.
-    pub fn addresses(&self, tls: bool) -> BTreeMap<Ordinal, String> {
+    /// Where to ask each member that runs. Certificates are for its name, not for the address of its pod.
+    pub fn addresses(&self, names: &Names, tls: bool) -> BTreeMap<Ordinal, Address> {
         let url = |ip: &str| {
             let ip = if ip.contains(':') {
                 format!("[{ip}]")
@@ -30,11 +30,14 @@ impl Objects {
             };
             format!("{}://{ip}:{CLIENT_PORT}", scheme(tls))
         };
-        let running = self
-            .slots
-            .iter()
-            .filter_map(|(o, s)| Some((*o, url(s.address()?))));
-        running.collect()
+        let address = |ordinal, slot: &SlotObjects| {
+            Some(Address {
+                url: url(slot.address()?),
+                server_name: tls.then(|| names.host(ordinal)),
+            })
+        };
+        let running = self.slots.iter();
+        running.filter_map(|(o, s)| Some((*o, address(*o, s)?))).collect()
     }
 
     /// A slot, empty if it has nothing.

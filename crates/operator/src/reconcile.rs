@@ -14,12 +14,12 @@ use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
 use quorate_client::Members;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
-use quorate_core::plan::{Block, BlockReason};
-use quorate_core::{Memory, Plan, Step, check, plan};
+use quorate_core::plan::{Wait, WaitReason};
+use quorate_core::{Memory, Plan, Step};
 use serde_json::json;
 
 use crate::apply::{FIELD_MANAGER, apply, is};
-use crate::build::{Images, Plot, etcd};
+use crate::build::{Images, Plot};
 use crate::effect::News;
 use crate::events::Reporter;
 use crate::execute::{Done, Executor};
@@ -27,8 +27,10 @@ use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
-use crate::record::recall;
-use crate::status::{Seen, invalid};
+use crate::pass::{decide, remembered, wanted};
+use crate::record::speaks_tls;
+use crate::status::{Seen, held};
+use crate::tls::secure::{self, Secured};
 use crate::upkeep::upkeep;
 use crate::watch::Watches;
 
@@ -54,6 +56,8 @@ pub struct Shared {
     pub reporter: Reporter,
     /// Where figures go.
     pub figures: Arc<Figures>,
+    /// What certificates are made with.
+    pub certificates: Arc<secure::Settings>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -71,6 +75,7 @@ pub struct Kept {
     replaced: Option<String>,
     /// The memory was taken up by this process.
     taken_up: bool,
+    certificates: secure::Kept,
 }
 
 /// Why a pass came to nothing.
@@ -94,7 +99,7 @@ pub enum Failed {
 }
 
 /// Waits for an answer of the API server, no longer than the Lease was made sure of.
-async fn in_time<T>(
+pub(crate) async fn in_time<T>(
     doing: impl Into<String>,
     asked: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, Failed> {
@@ -122,6 +127,9 @@ struct Pass<'a> {
     warnings: Vec<String>,
     spec: Spec,
     plot: Plot<'a>,
+    objects: Objects,
+    /// For the certificates; asked for first.
+    first: Done,
 }
 
 impl Shared {
@@ -139,7 +147,7 @@ impl Shared {
         kept.replaced = None;
         let (cluster, warnings) = match quorate_api::crd::resolve(&resource) {
             Ok(resolved) => resolved,
-            Err(faults) => return self.refuse(&resource, &faults.to_string(), kept).await,
+            Err(faults) => return self.hold(&resource, "Invalid", &faults.to_string(), kept).await,
         };
         let Some(owner) = owner(&resource) else {
             return Ok(Some(AT_REST));
@@ -149,18 +157,41 @@ impl Shared {
             cluster: &cluster,
             owner: &owner,
             images: &self.images,
+            trusted: None,
         };
-        let spec = Spec {
-            name: names.cluster.clone(),
-            replicas: cluster.replicas,
-            version: quorate_core::model::Version::new(
-                cluster.version.major as u32,
-                cluster.version.minor as u32,
-                cluster.version.patch as u32,
-            ),
-            config: etcd::digest(&plot),
-            paused: cluster.paused,
+        let objects = self.watches.members(names, &resource.uid().unwrap_or_default());
+        let before = remembered(&resource, &cluster, names, &objects);
+        let before = if kept.taken_up { before } else { before.taken_up() };
+        if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
+            let why = "spec.tls: the members' data is that of a cluster whose encryption was switched the other way; put it \
+                       back as it was";
+            return self.hold(&resource, "Invalid", why, kept).await;
+        }
+        let mut material = None;
+        let mut first = Done::default();
+        if cluster.tls {
+            let secured = self
+                .secure(&plot, &objects, &before, &mut kept.certificates)
+                .await?;
+            match secured {
+                Secured::Ready(ready, done) => {
+                    kept.members.renew(Some(ready.tls.clone()));
+                    (material, first) = (Some(ready), done);
+                }
+                Secured::Coming(done) => {
+                    if !cluster.paused && self.tenure.covers(EFFECT_LIMIT) {
+                        self.ask(&resource, names, done).await?;
+                    }
+                    return Ok(Some(SOONEST));
+                }
+                Secured::Held(why) => return self.hold(&resource, "Certificates", &why, kept).await,
+            }
+        }
+        let plot = Plot {
+            trusted: material.as_ref().map(|m| m.trusted.as_str()),
+            ..plot
         };
+        let spec = wanted(&plot);
         let pass = Pass {
             shared: self,
             names,
@@ -169,28 +200,41 @@ impl Shared {
             warnings: warnings.iter().map(ToString::to_string).collect(),
             spec,
             plot,
+            objects,
+            first,
         };
-        pass.run(kept).await.map(Some)
+        pass.run(before, kept).await.map(Some)
     }
 
-    /// A manifest that slipped past admission: said in its status, and nothing is done.
-    async fn refuse(
+    /// Something that only people can mend: said in the status, and nothing is done.
+    async fn hold(
         &self,
         resource: &EtcdCluster,
-        faults: &str,
+        reason: &str,
+        why: &str,
         kept: &mut Kept,
     ) -> Result<Option<Duration>, Failed> {
         let last = resource.status.clone().unwrap_or_default();
-        let next = invalid(
-            &last,
-            faults,
-            resource.metadata.generation,
-            jiff::Timestamp::now(),
-        );
+        let generation = resource.metadata.generation;
+        let next = held(&last, (reason, why), generation, jiff::Timestamp::now());
         if next != last {
             self.store(resource, next, kept).await?;
         }
         Ok(Some(AT_REST))
+    }
+
+    async fn ask(&self, resource: &EtcdCluster, names: &Names, done: Done) -> Result<(), Failed> {
+        for effect in &done.effects {
+            if !self.tenure.covers(EFFECT_LIMIT) {
+                return Ok(());
+            }
+            let asked = apply(&self.client, &names.namespace, effect);
+            in_time(effect.to_string(), asked).await?;
+        }
+        for news in &done.news {
+            self.reporter.tell(resource, news).await;
+        }
+        Ok(())
     }
 
     /// Writes a status over the one that was seen.
@@ -213,30 +257,21 @@ impl Shared {
 }
 
 impl Pass<'_> {
-    async fn run(&self, kept: &mut Kept) -> Result<Duration, Failed> {
-        let uid = self.resource.uid().unwrap_or_default();
-        let objects = self.shared.watches.members(self.names, &uid);
-        let before = self.memory(&objects, kept);
-        let observed = self.look(&objects, &before, kept).await;
-        let (mut plan, after) = plan(&self.spec, &observed, &before, now());
-        let violations = check(&self.spec, &observed, &before, &after, &plan, now());
-        let memory = if violations.is_empty() { after } else { before };
-        for violation in violations {
-            plan.steps.clear();
-            plan.blocks.push(Block {
-                reason: BlockReason::CheckRefused,
-                member: None,
-                detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
-            });
-        }
+    async fn run(&self, before: Memory, kept: &mut Kept) -> Result<Duration, Failed> {
+        let objects = &self.objects;
+        kept.taken_up = true;
+        let observed = self.look(objects, &before, kept).await;
+        let (plan, memory) = decide(&self.spec, &observed, before, now());
         self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
         }
         self.show(&observed, &plan, &memory, kept).await?;
-        self.maintain(&objects, &memory, &observed).await?;
-        self.carry_out(&plan, &observed, &objects, &memory, kept).await?;
-        let at_rest = plan.steps.is_empty() && plan.waits.is_empty();
+        self.maintain(objects, &memory, &observed).await?;
+        self.carry_out(&plan, &observed, objects, &memory, kept).await?;
+        // What is waited for of Kubernetes shows in the watches, which wake the cluster; of etcd it does not.
+        let woken = |w: &Wait| matches!(w.reason, WaitReason::Paused | WaitReason::Preparing);
+        let at_rest = plan.steps.is_empty() && plan.waits.iter().all(woken);
         Ok(if at_rest {
             AT_REST
         } else {
@@ -244,28 +279,9 @@ impl Pass<'_> {
         })
     }
 
-    /// What is remembered: with the resource, or on the claims that a former resource of that name left.
-    fn memory(&self, objects: &Objects, kept: &mut Kept) -> Memory {
-        let stored = self.resource.status.as_ref().and_then(|s| s.memory.as_ref());
-        let stored: Option<Memory> = stored.and_then(|text| serde_json::from_str(text).ok());
-        let memory = stored.unwrap_or_else(|| {
-            let claims = objects
-                .slots
-                .iter()
-                .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
-            recall(&claims.collect(), |o| self.names.peer_url(o, self.cluster.tls)).unwrap_or_default()
-        });
-        if kept.taken_up {
-            memory
-        } else {
-            kept.taken_up = true;
-            memory.taken_up()
-        }
-    }
-
     async fn look(&self, objects: &Objects, memory: &Memory, kept: &mut Kept) -> Observed {
         let at = now();
-        let addresses = objects.addresses(self.cluster.tls);
+        let addresses = objects.addresses(self.names, self.cluster.tls);
         kept.members.keep_only(|ordinal| addresses.contains_key(&ordinal));
         let answers = kept.members.look(&addresses).await;
         let look = Look {
@@ -339,6 +355,8 @@ impl Pass<'_> {
         if self.spec.paused {
             return Ok(());
         }
+        // Before anything is restarted for them: what a pod finds is then what it was restarted for.
+        self.ask(self.first.clone()).await?;
         let whole = self.shared.watches.whole(self.names);
         let voters = observed
             .quorum
@@ -407,17 +425,7 @@ impl Pass<'_> {
     }
 
     async fn ask(&self, done: Done) -> Result<(), Failed> {
-        for effect in &done.effects {
-            if !self.shared.tenure.covers(EFFECT_LIMIT) {
-                return Ok(());
-            }
-            let asked = apply(&self.shared.client, &self.names.namespace, effect);
-            in_time(effect.to_string(), asked).await?;
-        }
-        for news in &done.news {
-            self.shared.reporter.tell(self.resource, news).await;
-        }
-        Ok(())
+        self.shared.ask(self.resource, self.names, done).await
     }
 
     /// Tells of what etcd was asked for, if it was done.
@@ -458,6 +466,7 @@ impl Pass<'_> {
     }
 }
 
+/// What is remembered: with the resource, or on the claims that a former resource of that name left.
 fn owner(resource: &EtcdCluster) -> Option<OwnerReference> {
     resource.controller_owner_ref(&())
 }

@@ -31,6 +31,9 @@ pub struct VolumeRecord {
     pub version: Option<Version>,
     /// The newest version that served from it.
     pub served: Option<Version>,
+    /// Whether its member speaks TLS: its address in etcd's own list says so, and stays.
+    #[serde(default)]
+    pub tls: Option<bool>,
 }
 
 impl VolumeRecord {
@@ -46,6 +49,7 @@ impl VolumeRecord {
             cluster: memory.cluster,
             version: slot.version,
             served: slot.served,
+            tls: speaks_tls(memory),
         }
     }
 
@@ -66,11 +70,18 @@ impl VolumeRecord {
     }
 }
 
+/// Whether the members of a cluster were first started with TLS.
+pub fn speaks_tls(memory: &Memory) -> Option<bool> {
+    let url = memory.bootstrap.as_ref()?.members.values().next()?;
+    Some(url.0.starts_with("https:"))
+}
+
 /// The memory of a cluster whose EtcdCluster was created anew over claims that were there already: what each claim
-/// says, and of a claim without a record that it was started, for nobody knows better.
+/// says, and of a claim without a record that it was started, for nobody knows better. `url` is where a member is, with
+/// or without TLS if a claim says so.
 pub fn recall(
     claims: &BTreeMap<Ordinal, Option<VolumeRecord>>,
-    url: impl Fn(Ordinal) -> PeerUrl,
+    url: impl Fn(Ordinal, Option<bool>) -> PeerUrl,
 ) -> Option<Memory> {
     let started = |record: &Option<VolumeRecord>| record.as_ref().is_none_or(|r| r.mark != Mark::Never);
     if !claims.values().any(started) {
@@ -78,6 +89,7 @@ pub fn recall(
     }
     let records = || claims.values().flatten();
     let token = records().find_map(|r| r.token.clone());
+    let tls = records().find_map(|r| r.tls);
     let slots = claims.iter().map(|(ordinal, record)| {
         let slot = match record {
             Some(record) => Slot {
@@ -99,7 +111,7 @@ pub fn recall(
     Some(Memory {
         bootstrap: Some(Bootstrap {
             token: token.unwrap_or_else(|| Token("unknown".to_owned())),
-            members: claims.keys().map(|o| (*o, url(*o))).collect(),
+            members: claims.keys().map(|o| (*o, url(*o, tls))).collect(),
         }),
         cluster: records().find_map(|r| r.cluster),
         slots: slots.collect(),
@@ -121,11 +133,15 @@ mod tests {
             cluster: member.map(|_| ClusterId(9)),
             version: Some(Version::new(3, 6, 1)),
             served: None,
+            tls: member.map(|_| true),
         }
     }
 
-    fn url(ordinal: Ordinal) -> PeerUrl {
-        PeerUrl(format!("http://{ordinal}"))
+    fn url(ordinal: Ordinal, tls: Option<bool>) -> PeerUrl {
+        PeerUrl(format!(
+            "{}://{ordinal}",
+            crate::names::scheme(tls.unwrap_or(false))
+        ))
     }
 
     #[test]
@@ -144,6 +160,7 @@ mod tests {
         ]);
         let memory = recall(&claims, url).unwrap();
         assert_eq!(memory.cluster, Some(ClusterId(9)));
+        assert_eq!(speaks_tls(&memory), Some(true));
         assert_eq!(memory.bootstrap.as_ref().unwrap().members.len(), 3);
         assert_eq!(memory.slot(Ordinal(0)).member, Some(MemberId(7)));
         assert_eq!(memory.slot(Ordinal(0)).generation, Generation(2));

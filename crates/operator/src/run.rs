@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kube::Client;
+use kube::Config;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -19,7 +19,9 @@ use crate::events::{Reporter, log_line};
 use crate::lease::Candidate;
 use crate::names::Names;
 use crate::reconcile::{Failed, Kept, Shared};
+use crate::requests::Requests;
 use crate::serve::Served;
+use crate::tls::secure::Settings;
 use crate::wakeups::Wakeups;
 use crate::watch;
 
@@ -41,6 +43,8 @@ pub struct Options {
     pub images: Images,
     /// Where metrics and readiness are served.
     pub listen: SocketAddr,
+    /// What certificates are made with.
+    pub certificates: Settings,
 }
 
 /// Why an operator cannot run.
@@ -55,8 +59,11 @@ pub enum CannotRun {
         #[source]
         source: std::io::Error,
     },
-    /// No way to the API server.
-    #[error("cannot reach the API server: there is neither a service account nor a usable kubeconfig")]
+    /// Nothing says where the API server is.
+    #[error("there is neither a service account nor a usable kubeconfig to reach the API server with")]
+    Config(#[source] Box<kube::config::InferConfigError>),
+    /// What says so cannot be used.
+    #[error("no client of the API server can be made")]
     Client(#[source] Box<kube::Error>),
 }
 
@@ -65,8 +72,12 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     let address = options.listen;
     let listener = Served::bind(address).await;
     let listener = listener.map_err(|source| CannotRun::Listen { address, source })?;
-    let client = Client::try_default().await;
-    let client = client.map_err(|error| CannotRun::Client(Box::new(error)))?;
+    let requests = Requests::default();
+    let config = Config::infer().await;
+    let client = config.map_err(|error| CannotRun::Config(Box::new(error)));
+    let client = requests
+        .client(client?)
+        .map_err(|error| CannotRun::Client(Box::new(error)))?;
     let mut background = JoinSet::new();
     let wakeups = Arc::new(Wakeups::default());
     let watches = watch::start(&client, options.watch.as_deref(), &wakeups, &mut background);
@@ -75,6 +86,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         client: client.clone(),
         watches,
         images: Arc::new(options.images),
+        certificates: Arc::new(options.certificates),
         tenure: candidate.tenure(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
         figures: Arc::default(),
@@ -83,6 +95,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     let served = Served {
         figures: shared.figures.clone(),
         tenure: shared.tenure.clone(),
+        requests,
         ready: ready.clone(),
     };
     background.spawn(served.run(listener));

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::figures::Figures;
 use crate::lease::Tenure;
+use crate::requests::Requests;
 
 /// Connections at the same time.
 const CONNECTIONS_MAX: usize = 16;
@@ -33,6 +34,8 @@ pub struct Served {
     pub figures: Arc<Figures>,
     /// Whether it leads.
     pub tenure: Tenure,
+    /// What it has asked of the API server.
+    pub requests: Requests,
     /// Whether all watches are up.
     pub ready: Arc<AtomicBool>,
 }
@@ -83,7 +86,10 @@ impl Served {
             return (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
         }
         match path {
-            "/metrics" => (StatusCode::OK, self.figures.text(self.tenure.holds())),
+            "/metrics" => (
+                StatusCode::OK,
+                self.figures.text(self.tenure.holds(), &self.requests.counts()),
+            ),
             "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
             "/readyz" if self.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n".to_owned()),
             "/readyz" => (
@@ -107,6 +113,7 @@ mod tests {
         let served = Served {
             figures: Arc::default(),
             tenure: Tenure::default(),
+            requests: Requests::default(),
             ready: Arc::default(),
         };
         let get = |path| served.page(&Method::GET, path).0;

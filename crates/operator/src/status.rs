@@ -241,18 +241,19 @@ impl Seen<'_> {
     }
 }
 
-/// The status of a cluster whose manifest is not valid: everything else stays as it was.
-pub fn invalid(
+/// The status of a cluster of which nothing more can be said until people have mended something: everything else stays
+/// as it was.
+pub fn held(
     last: &ClusterStatus,
-    faults: &str,
+    (reason, why): (&str, &str),
     generation: Option<i64>,
     now: jiff::Timestamp,
 ) -> ClusterStatus {
     let holds = |kind, status| Holds {
         kind,
         status: Some(status),
-        reason: "Invalid",
-        message: faults.to_owned(),
+        reason,
+        message: why.to_owned(),
     };
     let conditions = [holds("Ready", false), holds("Blocked", true)];
     ClusterStatus {

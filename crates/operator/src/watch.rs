@@ -4,26 +4,25 @@
 //! not ours (all but the resources themselves are chosen by label); managed fields, which nobody reads and which are half
 //! of every object.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
-use quorate_core::model::Generation;
 use quorate_pod::contract::CLUSTER_LABEL;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use crate::names::{APP_LABEL, CLAIM_FINALIZER, Names, VOLUME_ANNOTATION};
+use crate::gather::Seen;
+use crate::names::{APP_LABEL, Names};
 use crate::observe::Objects;
-use crate::record::VolumeRecord;
-use crate::slot::{Claim, Peer};
 use crate::upkeep::Whole;
 use crate::wakeups::Wakeups;
 
@@ -37,6 +36,7 @@ pub struct Watches {
     sets: Store<ReplicaSet>,
     services: Store<Service>,
     budgets: Store<PodDisruptionBudget>,
+    secrets: Store<Secret>,
 }
 
 impl Debug for Watches {
@@ -66,6 +66,7 @@ pub fn start(
         sets: start.watch(true, labelled),
         services: start.watch(true, labelled),
         budgets: start.watch(true, labelled),
+        secrets: start.watch(true, labelled),
     }
 }
 
@@ -131,6 +132,7 @@ impl Watches {
         let _ = self.sets.wait_until_ready().await;
         let _ = self.services.wait_until_ready().await;
         let _ = self.budgets.wait_until_ready().await;
+        let _ = self.secrets.wait_until_ready().await;
     }
 
     /// All clusters there are.
@@ -165,40 +167,21 @@ impl Watches {
         }
     }
 
+    /// The Secrets of a cluster whose certificates quorate makes, by name.
+    pub fn secrets(&self, names: &Names) -> BTreeMap<String, Arc<Secret>> {
+        let secrets = self.secrets.state_filter(|s| belongs(s, names));
+        secrets.into_iter().map(|s| (s.name_any(), s)).collect()
+    }
+
     /// The objects of its members, by slot. An EtcdPeer of a former EtcdCluster of that name is on its way out.
     pub fn members(&self, names: &Names, cluster_uid: &str) -> Objects {
-        let mut objects = Objects::default();
-        for peer in self.peers(names) {
-            let Some(ordinal) = names.ordinal(&peer.name_any()) else {
-                continue;
-            };
-            objects.slots.entry(ordinal).or_default().peer = read_peer(&peer, cluster_uid);
+        Seen {
+            peers: self.peers(names),
+            claims: self.claims.state_filter(|c| belongs(c, names)),
+            sets: self.sets.state_filter(|s| belongs(s, names)),
+            pods: self.pods.state_filter(|p| belongs(p, names)),
         }
-        for claim in self.claims.state_filter(|c| belongs(c, names)) {
-            let Some(ordinal) = names.ordinal(&claim.name_any()) else {
-                continue;
-            };
-            let record = claim.annotations().get(VOLUME_ANNOTATION);
-            objects.slots.entry(ordinal).or_default().claim = Some(Claim {
-                uid: claim.uid().unwrap_or_default(),
-                deleting: claim.metadata.deletion_timestamp.is_some(),
-                record: record.and_then(|text| VolumeRecord::read(text)),
-            });
-        }
-        for set in self.sets.state_filter(|s| belongs(s, names)) {
-            let Some(ordinal) = names.ordinal(&set.name_any()) else {
-                continue;
-            };
-            objects.slots.entry(ordinal).or_default().set = set.uid();
-        }
-        for pod in self.pods.state_filter(|p| belongs(p, names)) {
-            let peer = pod.labels().get(quorate_pod::contract::PEER_LABEL);
-            let Some(ordinal) = peer.and_then(|name| names.ordinal(name)) else {
-                continue;
-            };
-            objects.slots.entry(ordinal).or_default().add_pod(&pod);
-        }
-        objects
+        .objects(names, cluster_uid)
     }
 }
 
@@ -208,17 +191,4 @@ fn is_in<K: ResourceExt>(object: &K, names: &Names) -> bool {
 
 fn belongs<K: ResourceExt>(object: &K, names: &Names) -> bool {
     is_in(object, names) && object.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
-}
-
-fn read_peer(peer: &EtcdPeer, cluster_uid: &str) -> Option<Peer> {
-    let start = peer.spec.start.clone().unwrap_or_default();
-    let ours = peer.owner_references().iter().any(|o| o.uid == cluster_uid);
-    Some(Peer {
-        uid: peer.uid()?,
-        deleting: peer.metadata.deletion_timestamp.is_some() || !ours,
-        takes_claim: peer.finalizers().iter().any(|f| f == CLAIM_FINALIZER),
-        version: peer.spec.version.parse().ok()?,
-        generation: Generation(start.generation),
-        config: start.config,
-    })
 }

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::Error;
+use crate::authority::Authority;
 use crate::examine::{self, Pair, Timing};
 use crate::files::{self, Dir, Kind};
-use crate::inspect::Fingerprint;
-use crate::issue::{self, Authority, Leaf, LeafUsages, Made};
+use crate::issue::{self, Leaf, LeafUsages};
 use crate::layout::{Layout, PairPaths};
 use crate::report::{Outcome, PairReport, Report, Role, Why};
 use crate::wanted::{Policy, Wanted};
@@ -49,7 +49,7 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
     pairs.push(pass.leaf(Role::Client, &client, &ca.authority)?);
     Ok(Report {
         ca_changed: pairs[0].made(),
-        ca_fingerprint: Fingerprint::of(&ca.authority.der),
+        ca_fingerprint: ca.authority.info().fingerprint,
         moved_aside: ca.moved_aside,
         clock_behind: Some(pairs[0].not_before).filter(|begin| *begin > now),
         pairs,
@@ -71,17 +71,11 @@ struct Ca {
 impl Pass<'_> {
     fn authority(&self, wanted: &Wanted) -> Result<Ca, Error> {
         let paths = self.layout.ca();
-        let failed = |source: rcgen::Error| Error::Issue {
-            subject: "the CA".to_owned(),
-            source: source.into(),
-        };
         match examine::authority(&paths, self.timing)? {
             Ok(pair) => {
                 let report = self.kept(Role::Ca, paths, &pair)?;
-                let authority = Authority::new(pair.der, pair.key, report.not_before..report.not_after)
-                    .map_err(failed)?;
                 Ok(Ca {
-                    authority,
+                    authority: Authority::of(pair)?,
                     report,
                     moved_aside: Vec::new(),
                 })
@@ -97,10 +91,8 @@ impl Pass<'_> {
                 moved_aside.extend(self.dir.move_aside(&paths.cert)?);
                 moved_aside.extend(self.dir.move_aside(&paths.key)?);
                 let report = self.put(Role::Ca, paths, &made, why)?;
-                let authority = Authority::new(made.der, made.key, report.not_before..report.not_after)
-                    .map_err(failed)?;
                 Ok(Ca {
-                    authority,
+                    authority: Authority::of(made)?,
                     report,
                     moved_aside,
                 })
@@ -132,11 +124,10 @@ impl Pass<'_> {
         })
     }
 
-    fn put(&self, role: Role, paths: PairPaths, made: &Made, why: Why) -> Result<PairReport, Error> {
-        self.dir.write(&paths.key, Kind::Key, made.key_pem.as_bytes())?;
-        self.dir
-            .write(&paths.cert, Kind::Certificate, made.cert_pem.as_bytes())?;
-        let (not_before, not_after) = (made.not_before, made.not_after);
+    fn put(&self, role: Role, paths: PairPaths, made: &Pair, why: Why) -> Result<PairReport, Error> {
+        self.dir.write(&paths.key, Kind::Key, &made.pem.key)?;
+        self.dir.write(&paths.cert, Kind::Certificate, &made.pem.cert)?;
+        let (not_before, not_after) = (made.info.not_before, made.info.not_after);
         Ok(PairReport {
             role,
             paths,

@@ -1,9 +1,10 @@
-//! Judges a certificate and its key as they are on disk.
+//! Judges a certificate and its key, in memory or as they are on disk.
 //!
-//! In: two paths and what is wanted of them. Out: the good pair, or the reason to remake it.
+//! In: two texts, or two paths, and what is wanted of them. Out: the good pair, or the reason to remake it.
 //! Never: an IO error taken for a broken file; a text that quotes a key.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -11,8 +12,9 @@ use rcgen::KeyPair;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::authority::Authority;
 use crate::inspect::{self, CertInfo, Usage};
-use crate::issue::{Authority, Leaf, LeafUsages};
+use crate::issue::{Leaf, LeafUsages};
 use crate::layout::PairPaths;
 use crate::report::Why;
 use crate::wanted::Policy;
@@ -23,6 +25,22 @@ pub(crate) struct Pair {
     pub(crate) der: CertificateDer<'static>,
     pub(crate) info: CertInfo,
     pub(crate) key: KeyPair,
+    pub(crate) pem: PairPem,
+}
+
+/// A certificate and its key as PEM text. Its `Debug` shows neither.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PairPem {
+    /// The certificate.
+    pub cert: Vec<u8>,
+    /// Its private key.
+    pub key: Vec<u8>,
+}
+
+impl fmt::Debug for PairPem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PairPem").finish_non_exhaustive()
+    }
 }
 
 /// What an examination comes to.
@@ -49,19 +67,25 @@ impl Timing<'_> {
 
 /// The CA. One that begins in the future is good: see [`crate::Report::clock_behind`].
 pub(crate) fn authority(paths: &PairPaths, timing: Timing<'_>) -> Result<Verdict, Error> {
-    let pair = match load(paths)? {
-        Ok(pair) => pair,
-        Err(why) => return Ok(Err(why)),
-    };
-    let info = &pair.info;
-    if !info.is_ca || !info.usages.contains(&Usage::CertSign) {
-        return Ok(Err(Why::WrongUsage {
-            found: info.usages.clone(),
-        }));
-    }
-    Ok(match timing.ending(info) {
+    Ok(load(paths)?.and_then(|pair| may_sign(pair, timing)))
+}
+
+fn may_sign(pair: Pair, timing: Timing<'_>) -> Verdict {
+    signs(&pair)?;
+    match timing.ending(&pair.info) {
         Some(why) => Err(why),
         None => Ok(pair),
+    }
+}
+
+/// Is it an authority's at all, whenever it is valid?
+pub(crate) fn signs(pair: &Pair) -> Result<(), Why> {
+    let info = &pair.info;
+    if info.is_ca && info.usages.contains(&Usage::CertSign) {
+        return Ok(());
+    }
+    Err(Why::WrongUsage {
+        found: info.usages.clone(),
     })
 }
 
@@ -72,17 +96,20 @@ pub(crate) fn leaf(
     authority: &Authority,
     timing: Timing<'_>,
 ) -> Result<Verdict, Error> {
-    let pair = match load(paths)? {
-        Ok(pair) => pair,
-        Err(why) => return Ok(Err(why)),
-    };
-    Ok(match fault(&pair, wanted, authority, timing) {
+    let judge = |pair: Pair| match fault(&pair, wanted, authority, timing) {
         Some(why) => Err(why),
         None => Ok(pair),
-    })
+    };
+    Ok(load(paths)?.and_then(judge))
 }
 
-fn fault(pair: &Pair, wanted: &Leaf<'_>, authority: &Authority, timing: Timing<'_>) -> Option<Why> {
+/// What is wrong with a leaf that should say `wanted` and be signed by `authority`.
+pub(crate) fn fault(
+    pair: &Pair,
+    wanted: &Leaf<'_>,
+    authority: &Authority,
+    timing: Timing<'_>,
+) -> Option<Why> {
     let info = &pair.info;
     if info.is_ca || !usages_fit(&info.usages, wanted.usages) {
         return Some(Why::WrongUsage {
@@ -103,12 +130,15 @@ fn fault(pair: &Pair, wanted: &Leaf<'_>, authority: &Authority, timing: Timing<'
         return Some(Why::WrongName { found, wanted });
     }
     // Under a CA that is not valid yet either, it is the clock that is wrong, and no new leaf would help.
-    if info.not_before > timing.now && authority.not_before <= timing.now {
+    if info.not_before > timing.now && authority.info.not_before <= timing.now {
         return Some(Why::NotYetValid {
             from: info.not_before,
         });
     }
-    timing.ending(info)
+    // One that ends with its CA would not live longer if it were made anew; it is the CA's turn.
+    timing
+        .ending(info)
+        .filter(|_| info.not_after < authority.info.not_after)
 }
 
 fn usages_fit(found: &[Usage], wanted: LeafUsages) -> bool {
@@ -140,31 +170,40 @@ fn load(paths: &PairPaths) -> Result<Verdict, Error> {
     let Some(key_pem) = files::read(&paths.key)? else {
         return missing(&paths.key);
     };
-    let unreadable = |path: &Path, why: String| {
-        Ok(Err(Why::Unreadable {
-            path: path.to_owned(),
-            why,
-        }))
+    Ok(pair(
+        paths,
+        PairPem {
+            cert: cert_pem,
+            key: key_pem,
+        },
+    ))
+}
+
+/// Reads a pair; `names` are what its two parts are called.
+pub(crate) fn pair(names: &PairPaths, pem: PairPem) -> Verdict {
+    let unreadable = |path: &Path, why: String| Why::Unreadable {
+        path: path.to_owned(),
+        why,
     };
-    let der = match inspect::certificate_der(&cert_pem) {
-        Ok(der) => der,
-        Err(why) => return unreadable(&paths.cert, why),
-    };
+    let der = inspect::certificate_der(&pem.cert).map_err(|why| unreadable(&names.cert, why))?;
     let (info, public_key) = match inspect::parse(&der) {
         Ok(cert) => (
             inspect::describe(&der, &cert),
             cert.public_key().subject_public_key.data.to_vec(),
         ),
-        Err(why) => return unreadable(&paths.cert, why),
+        Err(why) => return Err(unreadable(&names.cert, why)),
     };
     // The parsers' own words are left out: they might quote what they stumbled over.
-    let Some(key) = private_key(&key_pem) else {
-        return unreadable(&paths.key, "it is not a private key in PEM form".to_owned());
+    let Some(key) = private_key(&pem.key) else {
+        return Err(unreadable(
+            &names.key,
+            "it is not a private key in PEM form".to_owned(),
+        ));
     };
     if key.public_key_raw() != public_key {
-        return Ok(Err(Why::KeyMismatch));
+        return Err(Why::KeyMismatch);
     }
-    Ok(Ok(Pair { der, info, key }))
+    Ok(Pair { der, info, key, pem })
 }
 
 /// The key in a PEM text. Its label counts: etcd goes by it, rcgen alone would not.

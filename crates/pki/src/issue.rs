@@ -1,72 +1,41 @@
 //! Makes keys and certificates.
 //!
-//! In: who it is for, the CA, the time. Out: PEM texts, in memory only; `files` writes them.
+//! In: who it is for, the CA, the time. Out: a [`Pair`], in memory only; `files` writes it.
 //! Never: a leaf that outlives its CA; a key or its PEM in a `Debug` text.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
 };
-use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
 
-use crate::Error;
+use crate::authority::Authority;
+use crate::examine::{Pair, PairPem};
 use crate::wanted::San;
+use crate::{Error, inspect};
 
 /// Certificates begin this long before they are made, for machines whose clocks are a little behind.
 pub(crate) const BACKDATED: Duration = Duration::from_secs(5 * 60);
 
-/// A fresh certificate and its key. No `Debug`: it holds the key.
-pub(crate) struct Made {
-    pub(crate) der: CertificateDer<'static>,
-    pub(crate) cert_pem: String,
-    pub(crate) key_pem: String,
-    pub(crate) key: KeyPair,
-    pub(crate) not_before: SystemTime,
-    pub(crate) not_after: SystemTime,
-}
-
-/// The authority, ready to sign. No `Debug`: it holds the key.
-pub(crate) struct Authority {
-    pub(crate) der: CertificateDer<'static>,
-    pub(crate) not_before: SystemTime,
-    pub(crate) not_after: SystemTime,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    /// The authority of a CA certificate, valid in `validity`, and the key that belongs to it.
-    pub(crate) fn new(
-        der: CertificateDer<'static>,
-        key: KeyPair,
-        validity: Range<SystemTime>,
-    ) -> Result<Authority, rcgen::Error> {
-        let issuer = Issuer::from_ca_cert_der(&der, key)?;
-        Ok(Authority {
-            der,
-            not_before: validity.start,
-            not_after: validity.end,
-            issuer,
-        })
-    }
-}
-
 /// What a leaf certificate says.
 #[derive(Debug, Clone)]
-pub(crate) struct Leaf<'a> {
-    pub(crate) common_name: &'a str,
-    pub(crate) cluster_name: &'a str,
-    pub(crate) sans: BTreeSet<San>,
-    pub(crate) usages: LeafUsages,
+pub struct Leaf<'a> {
+    /// Its common name; of a client, the etcd user it stands for.
+    pub common_name: &'a str,
+    /// Its organization.
+    pub cluster_name: &'a str,
+    /// Exactly the names it is valid for.
+    pub sans: BTreeSet<San>,
+    /// What it may be used for.
+    pub usages: LeafUsages,
 }
 
 /// What a leaf may be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LeafUsages {
+pub enum LeafUsages {
     /// A member: it serves, and dials others and itself with the same certificate.
     ServerAndClient,
     /// A client.
@@ -74,7 +43,7 @@ pub(crate) enum LeafUsages {
 }
 
 /// A new CA, valid from a little before `now`.
-pub(crate) fn authority(cluster_name: &str, lifetime: Duration, now: SystemTime) -> Result<Made, Error> {
+pub(crate) fn authority(cluster_name: &str, lifetime: Duration, now: SystemTime) -> Result<Pair, Error> {
     let mut params = common("quorate CA", cluster_name)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -88,7 +57,7 @@ pub(crate) fn leaf(
     authority: &Authority,
     lifetime: Duration,
     now: SystemTime,
-) -> Result<Made, Error> {
+) -> Result<Pair, Error> {
     let mut params = common(leaf.common_name, leaf.cluster_name)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
@@ -117,7 +86,7 @@ pub(crate) fn leaf(
     let end = now
         .checked_add(lifetime)
         .ok_or(Error::Time)?
-        .min(authority.not_after);
+        .min(authority.info.not_after);
     finish(leaf.common_name, params, now, end, |params, key| {
         params.signed_by(key, &authority.issuer)
     })
@@ -139,7 +108,7 @@ fn finish(
     now: SystemTime,
     end: SystemTime,
     sign: impl FnOnce(&CertificateParams, &KeyPair) -> Result<rcgen::Certificate, rcgen::Error>,
-) -> Result<Made, Error> {
+) -> Result<Pair, Error> {
     let failed = |source: rcgen::Error| Error::Issue {
         subject: subject.to_owned(),
         source: source.into(),
@@ -148,32 +117,31 @@ fn finish(
         .checked_sub(BACKDATED)
         .ok_or(Error::Time)?
         .max(SystemTime::UNIX_EPOCH);
-    let (not_before, begin) = whole_seconds(begin)?;
-    let (not_after, end) = whole_seconds(end)?;
-    params.not_before = begin;
-    params.not_after = end;
+    params.not_before = whole_seconds(begin)?;
+    params.not_after = whole_seconds(end)?;
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
     let cert = sign(&params, &key).map_err(failed)?;
-    let (cert_pem, key_pem) = (cert.pem(), key.serialize_pem());
-    Ok(Made {
-        der: cert.der().clone(),
-        cert_pem,
-        key_pem,
-        key,
-        not_before,
-        not_after,
-    })
+    let der = cert.der().clone();
+    let info = inspect::parse(&der).map(|cert| inspect::describe(&der, &cert));
+    let info = info.map_err(|why| Error::Issue {
+        subject: subject.to_owned(),
+        source: why.into(),
+    })?;
+    let pem = PairPem {
+        cert: cert.pem().into_bytes(),
+        key: key.serialize_pem().into_bytes(),
+    };
+    Ok(Pair { der, info, key, pem })
 }
 
 /// `time` as a certificate carries it: whole seconds, a year of at most four digits.
-fn whole_seconds(time: SystemTime) -> Result<(SystemTime, OffsetDateTime), Error> {
+fn whole_seconds(time: SystemTime) -> Result<OffsetDateTime, Error> {
     let since = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_err(|_| Error::Time)?
         .as_secs();
     let seconds = i64::try_from(since).map_err(|_| Error::Time)?;
-    let exact = OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| Error::Time)?;
-    Ok((SystemTime::UNIX_EPOCH + Duration::from_secs(since), exact))
+    OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| Error::Time)
 }
 
 /// Sixteen random bytes, positive and never zero.

@@ -1,4 +1,5 @@
-//! Certificates of a local etcd cluster, kept in one directory.
+//! Certificates of an etcd cluster: an [`Authority`] in memory, and [`ensure`], which keeps all of a local cluster in
+//! one directory with it.
 //!
 //! In: a directory, what the cluster needs ([`Wanted`]), for how long ([`Policy`]) and the time.
 //! Out: a directory in which every certificate is present, matches its key, is signed by the one CA
@@ -17,6 +18,7 @@
 //!   ca.crt.aside-N          former authorities, the last three
 //! ```
 
+mod authority;
 mod ensure;
 mod error;
 mod examine;
@@ -27,9 +29,12 @@ mod layout;
 mod report;
 mod wanted;
 
+pub use authority::{Authority, describe_all};
 pub use ensure::ensure;
 pub use error::Error;
+pub use examine::PairPem;
 pub use inspect::{CertInfo, Fingerprint, Usage, inspect};
+pub use issue::{Leaf, LeafUsages};
 pub use layout::{Layout, PairPaths};
 pub use report::{Outcome, PairReport, Report, Role, Why};
 pub use wanted::{MemberIdentity, Policy, San, Wanted};

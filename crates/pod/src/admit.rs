@@ -18,15 +18,16 @@ use crate::handover::Launch;
 use crate::hold::Hold;
 use crate::judge::Identity;
 use crate::layout::Layout;
-use crate::record::Record;
+use crate::record::{Entry, Record};
 use crate::{Error, aside, handover, owner};
 
 /// What is let through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Admission {
-    pub(crate) how: How,
+pub struct Admission {
+    /// As what it starts.
+    pub how: How,
     /// Whose data is there; none for a first start.
-    pub(crate) identity: Option<Identity>,
+    pub identity: Option<Identity>,
 }
 
 /// One thing to do; between any two of them a crash may come.
@@ -126,7 +127,16 @@ fn directory(gate: &Gate<'_>, layout: &Layout) -> Result<(), Error> {
 
 /// Writes nothing where all is on record, so that a plain restart needs no room on a full disk.
 fn note(gate: &Gate<'_>, layout: &Layout, record: &mut Record, admission: &Admission) -> Result<(), Error> {
-    let mut entry = record.entry(gate.generation);
+    let entry = noted(gate, record.entry(gate.generation), admission);
+    if entry == record.entry(gate.generation) {
+        return Ok(());
+    }
+    *record.entry_mut(gate.generation) = entry;
+    record.write(layout)
+}
+
+/// What is on record once `admission` is let through. A function of what is there, and of nothing else.
+pub fn noted(gate: &Gate<'_>, mut entry: Entry, admission: &Admission) -> Entry {
     entry.started = Some(Started {
         version: gate.version,
         config: gate.config.to_owned(),
@@ -139,11 +149,7 @@ fn note(gate: &Gate<'_>, layout: &Layout, record: &mut Record, admission: &Admis
         }
         None => entry.pod = Some(gate.pod.to_owned()),
     }
-    if entry == record.entry(gate.generation) {
-        return Ok(());
-    }
-    *record.entry_mut(gate.generation) = entry;
-    record.write(layout)
+    entry
 }
 
 fn program(gate: &Gate<'_>) -> Result<(), Error> {

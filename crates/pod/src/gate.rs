@@ -59,13 +59,19 @@ pub struct Gate<'a> {
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub enum Decision {
     /// Let it through.
     Pass(Admission),
     /// Not yet.
-    Wait { why: String },
+    Wait {
+        /// For people.
+        why: String,
+    },
     /// Never like this.
-    Refuse { why: String },
+    Refuse {
+        /// For people.
+        why: String,
+    },
 }
 
 /// Waits until the start may pass, and lets it through. `waiting` is told what is waited for, once per change.
@@ -141,7 +147,7 @@ fn go_ahead(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// May this start pass? A function of what is there, and of nothing else.
-pub(crate) fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) -> Decision {
+pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) -> Decision {
     let entry = record.entry(gate.generation);
     let wanted = Started {
         version: gate.version,

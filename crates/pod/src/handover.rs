@@ -29,38 +29,39 @@ const SIZE_MAX: u64 = 1024 * 1024;
 /// What is to be launched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Launch {
+pub struct Launch {
     format: u32,
     /// The volume.
-    pub(crate) volume: PathBuf,
+    pub volume: PathBuf,
     /// Its id.
-    pub(crate) volume_id: String,
+    pub volume_id: String,
     /// Which generation.
-    pub(crate) generation: Generation,
+    pub generation: Generation,
     /// etcd's data directory.
-    pub(crate) data_dir: PathBuf,
+    pub data_dir: PathBuf,
     /// The pod's uid.
-    pub(crate) pod: String,
+    pub pod: String,
     /// What was let through.
-    pub(crate) started: Started,
+    pub started: Started,
     /// It is for a volume that never ran.
-    pub(crate) first: bool,
+    pub first: bool,
     /// etcd's arguments for a first start.
     #[serde(default)]
-    pub(crate) first_arguments: Vec<String>,
+    pub first_arguments: Vec<String>,
     /// etcd's arguments when it goes on from data.
     #[serde(default)]
-    pub(crate) arguments: Vec<String>,
+    pub arguments: Vec<String>,
     /// Whose data must be there, once there is data.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
-    pub(crate) member: Option<MemberId>,
+    pub member: Option<MemberId>,
     /// Of which cluster.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
-    pub(crate) cluster: Option<ClusterId>,
+    pub cluster: Option<ClusterId>,
 }
 
 impl Launch {
-    pub(crate) fn of(gate: &Gate<'_>, layout: &Layout, record: &Record, admission: &Admission) -> Launch {
+    /// What a start that was let through comes to.
+    pub fn of(gate: &Gate<'_>, layout: &Layout, record: &Record, admission: &Admission) -> Launch {
         let (first_arguments, mut arguments) = (first_arguments(&admission.how), Vec::new());
         // With data etcd has its own list there, and makes up the rest from its name and URL.
         arguments.push("--initial-cluster-state=existing".to_owned());

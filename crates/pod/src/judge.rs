@@ -13,7 +13,7 @@ use crate::error::data;
 
 /// What lies in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Data {
+pub enum Data {
     /// Nothing.
     Nothing,
     /// No write-ahead log, but something: what a first start leaves that got no further, or what is left of a log.
@@ -35,16 +35,18 @@ pub(crate) enum Data {
 
 /// Whose data it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) member: MemberId,
-    pub(crate) cluster: ClusterId,
+pub struct Identity {
+    /// Which member.
+    pub member: MemberId,
+    /// Of which cluster.
+    pub cluster: ClusterId,
     /// The newest minor that is known to have written there.
-    pub(crate) minor: Option<u64>,
+    pub minor: Option<u64>,
 }
 
 impl Identity {
     /// Is it the one that is expected, as far as one is?
-    pub(crate) fn is(&self, member: Option<MemberId>, cluster: Option<ClusterId>) -> bool {
+    pub fn is(&self, member: Option<MemberId>, cluster: Option<ClusterId>) -> bool {
         member.is_none_or(|id| id == self.member) && cluster.is_none_or(|id| id == self.cluster)
     }
 }

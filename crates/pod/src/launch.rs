@@ -147,26 +147,34 @@ fn may_go_on(layout: &Layout, launch: &Launch) -> Result<Record, Error> {
             ));
         }
     };
+    still_let_through(&record, launch).map_err(refused)?;
+    Ok(record)
+}
+
+/// Is this what was let through last, as the volume's record has it?
+pub fn still_let_through(record: &Record, launch: &Launch) -> Result<(), String> {
     let own = (Some(launch.generation), Some(&launch.started));
     let entry = record.entry(launch.generation);
     if (record.newest(), entry.started.as_ref()) != own {
-        return Err(refused(
+        return Err(
             "another pod of this member was let through with something else since; this one must not go on"
                 .to_owned(),
-        ));
+        );
     }
-    Ok(record)
+    Ok(())
 }
 
 /// How etcd starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub enum Way {
+    /// As at first.
     First,
+    /// From the data that is there.
     FromData,
 }
 
 /// May it, as things are? A function of what is there, and of nothing else.
-fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> Result<Way, String> {
+pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> Result<Way, String> {
     let entry = record.entry(launch.generation);
     let ran = entry.fired || executed;
     match data {

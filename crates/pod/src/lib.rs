@@ -26,6 +26,7 @@ mod layout;
 pub mod look;
 mod owner;
 mod record;
+pub mod rules;
 
 pub use contract::{Found, GoAhead, How, Report, Started};
 pub use error::Error;

@@ -79,8 +79,7 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
     }
     let directory = layout.data(generation);
     let data = judge(&directory)?;
-    let ran = matches!(data, Data::Member(_) | Data::Blank | Data::Damaged { .. });
-    if ran && !record.entry(generation).fired {
+    if marks_fired(&record, generation, &data) {
         // Else a wipe of the directory would leave "never ran" behind.
         record.entry_mut(generation).fired = true;
         record.write(layout)?;
@@ -94,6 +93,22 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
         },
         _ => None,
     };
+    Ok(Report {
+        replay_limit,
+        asides: aside::count(layout)?,
+        ..told(&record, fresh_id, generation, data)
+    })
+}
+
+/// Does this data show that etcd ran, where that is not on record yet?
+pub fn marks_fired(record: &Record, generation: Generation, data: &Data) -> bool {
+    let ran = matches!(data, Data::Member(_) | Data::Blank | Data::Damaged { .. });
+    ran && !record.entry(generation).fired
+}
+
+/// What is told of a volume with this record and this data. A function of what is there, and of nothing else.
+pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data) -> Report {
+    let entry = record.entry(generation);
     let blank = entry.may_be_blank() && data == Data::Blank;
     let volume = match data {
         Data::Nothing => Found::Empty,
@@ -109,18 +124,18 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
             cluster: identity.cluster,
         },
     };
-    Ok(Report {
+    Report {
         format: FORMAT,
-        volume_id: record.id,
+        volume_id: record.id.clone(),
         fresh_id,
         generation,
         volume,
         fired: entry.fired,
         blank,
         started: entry.started,
-        replay_limit,
-        asides: aside::count(layout)?,
-    })
+        replay_limit: None,
+        asides: 0,
+    }
 }
 
 /// Who the volume is; and whether that was made up just now.

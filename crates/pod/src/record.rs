@@ -81,11 +81,16 @@ impl Record {
         let mut bytes = [0; 16];
         let read = std::fs::File::open(source).and_then(|mut file| file.read_exact(&mut bytes));
         read.map_err(file("read", source))?;
-        Ok(Record {
+        Ok(Record::of(format!("{:032x}", u128::from_be_bytes(bytes))))
+    }
+
+    /// A record of nothing, of the volume `id`.
+    pub fn of(id: String) -> Record {
+        Record {
             format: contract::FORMAT,
-            id: format!("{:032x}", u128::from_be_bytes(bytes)),
+            id,
             generations: BTreeMap::new(),
-        })
+        }
     }
 
     /// Reads the record of a volume.

@@ -80,6 +80,11 @@ impl Bed {
         &self.dir
     }
 
+    /// The kubectl of the bed's own version.
+    pub fn kubectl_program(&self) -> &Path {
+        &self.kubectl
+    }
+
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")

@@ -77,6 +77,20 @@ pub(super) fn pods(old: &ClusterSpec, new: &ClusterSpec) -> Vec<Refusal> {
     template.into_iter().chain(affinity).collect()
 }
 
+/// Encryption stays on or off, and its certificates quorate's or the user's.
+pub(super) fn tls(old: &ClusterSpec, new: &ClusterSpec) -> Option<Refusal> {
+    let whose = |spec: &ClusterSpec| {
+        let on = spec.tls.as_ref().filter(|tls| tls.is_on())?;
+        Some(on.client.is_some())
+    };
+    if whose(old) == whose(new) {
+        return None;
+    }
+    let fix = "it stays on or off, with quorate's certificates or with yours, as it was when the cluster was made: \
+               members that changed would no longer understand the others.";
+    of_nothing("spec.tls", &old.tls, &new.tls, fix)
+}
+
 /// No change at all.
 pub(super) fn of_nothing<T: Serialize + PartialEq>(
     path: &str,

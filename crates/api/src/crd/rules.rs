@@ -154,6 +154,26 @@ pub fn affinity_is_kept() -> Rule {
     .field_path(".affinity")
 }
 
+/// Update: encryption stays on or off, and its certificates quorate's or the user's.
+pub fn tls_is_kept() -> Rule {
+    let on = |of: &str| format!("(has({of}.tls) && (!has({of}.tls.enabled) || {of}.tls.enabled))");
+    let own = |of: &str| format!("(has({of}.tls) && has({of}.tls.client))");
+    let (now, before) = ("self", "oldSelf");
+    Rule::new(format!(
+        "{} == {} && (!{} || {} == {})",
+        on(now),
+        on(before),
+        on(now),
+        own(now),
+        own(before)
+    ))
+    .message(
+        "Unsupported changes: tls stays on or off, with quorate's certificates or with yours, as it was when the cluster \
+         was made: members that changed would no longer understand the others",
+    )
+    .field_path(".tls")
+}
+
 /// Update: nothing changes.
 pub fn unchanging(what: &str) -> Rule {
     Rule::new("self == oldSelf").message(format!("Unsupported changes: {what}").as_str())

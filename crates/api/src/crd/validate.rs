@@ -30,6 +30,7 @@ pub fn validate_update(old: &EtcdCluster, new: &EtcdCluster) -> (Vec<Refusal>, V
     ));
     refusals.extend(change::storage(&old.spec, &new.spec));
     refusals.extend(change::pods(&old.spec, &new.spec));
+    refusals.extend(change::tls(&old.spec, &new.spec));
     (refusals, warnings)
 }
 

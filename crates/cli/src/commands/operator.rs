@@ -2,6 +2,7 @@
 
 use quorate_operator::Options;
 use quorate_operator::build::Images;
+use quorate_operator::tls::{sans, secure::Settings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Operator;
@@ -18,7 +19,18 @@ pub async fn run(arguments: Operator) -> Result<(), Failure> {
             _ = interrupt.recv() => {}
         }
     };
+    let mut certificates = Settings {
+        // In a pod, the resolver knows the cluster's domain.
+        domain: std::fs::read_to_string("/etc/resolv.conf")
+            .ok()
+            .and_then(|text| sans::domain(&text)),
+        ..Settings::default()
+    };
+    if let Some(lifetime) = arguments.leaf_lifetime {
+        certificates.lifetimes = certificates.lifetimes.with_leaves_of(lifetime);
+    }
     let options = Options {
+        certificates,
         namespace: arguments.namespace,
         identity: arguments.identity,
         watch: arguments.watch,

@@ -45,7 +45,7 @@ pub fn arguments(plot: &Plot<'_>, ordinal: Ordinal) -> Vec<String> {
             flag("client-cert-auth", true),
             flag("peer-cert-file", file("peer.crt")),
             flag("peer-key-file", file("peer.key")),
-            flag("peer-trusted-ca-file", file("ca.crt")),
+            flag("peer-trusted-ca-file", file("peer-ca.crt")),
             flag("peer-client-cert-auth", true),
             // Readiness and metrics stay readable without a certificate.
             flag(
@@ -92,6 +92,8 @@ pub fn digest(plot: &Plot<'_>) -> String {
     let mut parts = arguments(plot, Ordinal(0));
     parts.push(serde_json::to_string(&plot.cluster.pod).unwrap_or_default());
     parts.extend(plot.cluster.force_redeployment_reason.clone());
+    // etcd reads whom it trusts when it starts; what it shows itself, at each handshake.
+    parts.extend(plot.trusted.map(|trusted| format!("trusted={trusted}")));
     let mut hash = Sha256::new();
     hash.update(REVISION.to_le_bytes());
     for part in parts {

@@ -6,9 +6,10 @@
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, DownwardAPIVolumeFile, DownwardAPIVolumeSource,
-    EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector,
+    EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector,
     PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
-    ResourceRequirements, SeccompProfile, SecretVolumeSource, SecurityContext, Volume, VolumeMount,
+    ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecretProjection, SecretVolumeSource,
+    SecurityContext, Volume, VolumeMount, VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -322,13 +323,67 @@ fn volumes(plot: &Plot<'_>, ordinal: Ordinal) -> Vec<Volume> {
         },
     ];
     if plot.cluster.tls {
-        all.push(Volume {
-            secret: Some(SecretVolumeSource {
-                secret_name: Some(format!("{member}-tls")),
-                ..SecretVolumeSource::default()
-            }),
-            ..volume("certs")
-        });
+        all.push(certificates(plot, ordinal));
     }
     all
+}
+
+/// The certificates: quorate's own in one Secret, or the user's from two. kubelet replaces all files of a volume at once,
+/// so no member ever has a certificate without its key.
+fn certificates(plot: &Plot<'_>, ordinal: Ordinal) -> Volume {
+    let certs = Volume {
+        name: "certs".to_owned(),
+        ..Volume::default()
+    };
+    let Some(own) = &plot.cluster.tls_secrets else {
+        let secret = SecretVolumeSource {
+            secret_name: Some(plot.names.member_secret(ordinal)),
+            ..SecretVolumeSource::default()
+        };
+        return Volume {
+            secret: Some(secret),
+            ..certs
+        };
+    };
+    let source = |secret: &str, files: [(&str, &str); 3]| VolumeProjection {
+        secret: Some(SecretProjection {
+            name: secret.to_owned(),
+            items: Some(
+                files
+                    .map(|(key, path)| KeyToPath {
+                        key: key.to_owned(),
+                        path: path.to_owned(),
+                        ..KeyToPath::default()
+                    })
+                    .into(),
+            ),
+            ..SecretProjection::default()
+        }),
+        ..VolumeProjection::default()
+    };
+    let sources = vec![
+        source(
+            &own.client,
+            [
+                ("tls.crt", "server.crt"),
+                ("tls.key", "server.key"),
+                ("ca.crt", "ca.crt"),
+            ],
+        ),
+        source(
+            &own.peer,
+            [
+                ("tls.crt", "peer.crt"),
+                ("tls.key", "peer.key"),
+                ("ca.crt", "peer-ca.crt"),
+            ],
+        ),
+    ];
+    Volume {
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(sources),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..certs
+    }
 }

@@ -47,6 +47,7 @@ impl Ground0 {
             cluster: &self.cluster,
             owner: &self.owner,
             images: &self.images,
+            trusted: None,
         }
     }
 }

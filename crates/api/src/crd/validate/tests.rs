@@ -256,7 +256,8 @@ fn on_update() {
     let table = [
         ("/spec/replicas", json!(5), None, None),
         ("/spec/paused", json!(true), None, None),
-        ("/spec/tls", json!({}), None, None),
+        ("/spec/tls", json!({}), no, no),
+        ("/spec/tls", json!({"enabled": false}), None, None),
         ("/spec/quota", json!("2Gi"), None, None),
         (&size, json!("60Mi"), no, None),
         (&size, json!("40Mi"), no, no),

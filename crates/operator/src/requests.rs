@@ -1,0 +1,120 @@
+//! The operator's requests to the API server, counted by verb and resource. An operator at rest makes none but for its
+//! watches and its Lease; this is how that shows.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use tower::util::MapRequestLayer;
+
+/// What was asked: the verb, and the resource with its part (`etcdclusters/status`).
+pub type Asked = (&'static str, String);
+
+/// Counters.
+#[derive(Clone, Debug, Default)]
+pub struct Requests(Arc<Mutex<BTreeMap<Asked, u64>>>);
+
+impl Requests {
+    /// A client whose requests are counted.
+    pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
+        let counter = self.clone();
+        let layer = MapRequestLayer::new(move |request: http::Request<Body>| {
+            counter.count(request.method(), request.uri());
+            request
+        });
+        Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
+    }
+
+    fn count(&self, method: &http::Method, uri: &http::Uri) {
+        if let Some(asked) = asked(method, uri.path(), uri.query().unwrap_or_default()) {
+            *self.lock().entry(asked).or_default() += 1;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Asked, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All counts so far.
+    pub fn counts(&self) -> BTreeMap<Asked, u64> {
+        self.lock().clone()
+    }
+}
+
+/// Names of objects and namespaces are left out: what is counted must not grow with them.
+fn asked(method: &http::Method, path: &str, query: &str) -> Option<Asked> {
+    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let prefix = match *parts.first()? {
+        "api" => 2,
+        "apis" => 3,
+        _ => return None,
+    };
+    parts.drain(..prefix.min(parts.len()));
+    if parts.first() == Some(&"namespaces") && parts.len() > 2 {
+        parts.drain(..2);
+    }
+    let (resource, named) = (parts.first()?, parts.get(1).is_some());
+    let resource = match parts.get(2) {
+        Some(part) => format!("{resource}/{part}"),
+        None => (*resource).to_owned(),
+    };
+    let verb = match *method {
+        http::Method::GET if query.split('&').any(|p| matches!(p, "watch=true" | "watch=1")) => "watch",
+        http::Method::GET if named => "get",
+        http::Method::GET => "list",
+        http::Method::POST => "create",
+        http::Method::PUT => "update",
+        http::Method::PATCH => "patch",
+        http::Method::DELETE => "delete",
+        _ => "other",
+    };
+    Some((verb, resource))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart_without_names() {
+        use http::Method;
+        let table = [
+            (Method::GET, "/api/v1/pods", "watch=true&x=1", ("watch", "pods")),
+            (Method::GET, "/api/v1/pods", "limit=500", ("list", "pods")),
+            (
+                Method::PATCH,
+                "/api/v1/namespaces/n/pods/p",
+                "",
+                ("patch", "pods"),
+            ),
+            (
+                Method::PUT,
+                "/apis/etcd.improbable.io/v1alpha1/namespaces/n/etcdclusters/c/status",
+                "",
+                ("update", "etcdclusters/status"),
+            ),
+            (
+                Method::GET,
+                "/apis/coordination.k8s.io/v1/namespaces/n/leases/l",
+                "",
+                ("get", "leases"),
+            ),
+            (
+                Method::POST,
+                "/apis/apps/v1/namespaces/n/replicasets",
+                "",
+                ("create", "replicasets"),
+            ),
+        ];
+        for (method, path, query, (verb, resource)) in table {
+            assert_eq!(
+                asked(&method, path, query),
+                Some((verb, resource.to_owned())),
+                "{path}"
+            );
+        }
+        assert_eq!(asked(&Method::GET, "/version", ""), None);
+        assert_eq!(asked(&Method::GET, "/api", ""), None);
+    }
+}

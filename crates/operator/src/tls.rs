@@ -1,0 +1,80 @@
+//! Encryption: whose certificates members show, whom they trust, and what the operator itself dials with.
+//!
+//! In: a cluster's Secrets, its own ([`secrets`]) or the user's ([`own`]). Out: [`Material`], and the effects that bring the
+//! Secrets to what they should be. Never: a key in an error, an event or a status; a moment in which two members do
+//! not trust each other ([`rotation`]).
+
+pub mod authority;
+pub mod own;
+pub mod prove;
+pub mod rotation;
+pub mod sans;
+pub mod secrets;
+pub mod secure;
+
+use std::time::Duration;
+
+use quorate_client::Tls;
+use quorate_pki::Policy;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a pass over an encrypted cluster needs.
+#[derive(Clone, Debug)]
+pub struct Material {
+    /// For the operator's own connections.
+    pub tls: Tls,
+    /// What members are restarted for: whom they trust, and from where they have it.
+    pub trusted: String,
+    /// What members have to prove, while the authority is being replaced.
+    pub proof: Option<Proof>,
+}
+
+/// A connection that succeeds only with members that are where a stage takes them.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// The stage.
+    pub stage: rotation::Stage,
+    /// What to connect with.
+    pub tls: Tls,
+}
+
+/// How long certificates and authorities live, and when what follows them is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Lifetimes, and when leaves are renewed.
+    pub policy: Policy,
+    /// An authority with less than this left is replaced: more than its leaves live, so that none is cut short.
+    pub authority_renewal: Duration,
+    /// How long a stage of a replacement lasts at least, so that clients can take up what changed.
+    pub overlap: Duration,
+}
+
+impl Default for Lifetimes {
+    /// Ten years for an authority, replaced two years before its end; one year for the others, renewed after eight months.
+    fn default() -> Lifetimes {
+        Lifetimes {
+            policy: Policy {
+                ca_lifetime: 3650 * DAY,
+                leaf_lifetime: 365 * DAY,
+                renew_before: 120 * DAY,
+            },
+            authority_renewal: 730 * DAY,
+            overlap: DAY,
+        }
+    }
+}
+
+impl Lifetimes {
+    /// The same, with leaves that live for this long only.
+    pub fn with_leaves_of(self, lifetime: Duration) -> Lifetimes {
+        Lifetimes {
+            policy: Policy {
+                leaf_lifetime: lifetime,
+                renew_before: lifetime / 3,
+                ..self.policy
+            },
+            ..self
+        }
+    }
+}

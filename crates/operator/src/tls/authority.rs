@@ -1,0 +1,214 @@
+//! The Secret with a cluster's authorities, read and changed.
+//!
+//! In: the Secret. Out: who signs, who is trusted, the stage of a rotation; and for each move the change to the Secret.
+//! It belongs to nothing, like the claims: a cluster that is deleted and made again goes on with it.
+//! Never: an authority replaced because it could not be read; a change to any Secret but the one that was read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use quorate_pki::{Authority, CertInfo, PairPem, describe_all};
+
+use super::Lifetimes;
+use super::rotation::{Move, Stage};
+use crate::effect::{Amendment, Effect, Object};
+use crate::names::Names;
+
+/// On the Secret, by whoever wants another authority now: `now`.
+pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
+/// On the Secret: since when it is in its stage, in seconds since 1970.
+pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
+
+const CERT: &str = "ca.crt";
+const KEY: &str = "ca.key";
+const NEXT_CERT: &str = "next.crt";
+const NEXT_KEY: &str = "next.key";
+const FORMER_CERT: &str = "former.crt";
+
+/// The authorities of a cluster.
+#[derive(Debug)]
+pub struct Authorities {
+    /// Which there are.
+    pub stage: Stage,
+    /// Who signs; `None` if the key is lost.
+    pub signer: Option<Authority>,
+    /// The next, while it is introduced.
+    pub next: Option<Authority>,
+    /// The certificates of all that are trusted.
+    pub bundle: Vec<u8>,
+    /// The fingerprints of all that are trusted: what members are restarted for.
+    pub trusted: BTreeSet<String>,
+    /// Someone wants another authority, without waiting for clients.
+    pub urgent: bool,
+    /// When the stage began.
+    since: SystemTime,
+    /// When those that sign or are trusted end, the earliest.
+    ends: SystemTime,
+    read: Amendment,
+}
+
+/// A value of a Secret.
+pub(super) fn value<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    let value = secret.data.as_ref()?.get(key)?;
+    Some(value.0.as_slice()).filter(|bytes| !bytes.is_empty())
+}
+
+pub(super) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs())
+}
+
+impl Authorities {
+    /// Reads the Secret, or says what is wrong with it and what to do.
+    pub fn read(secret: &Secret) -> Result<Authorities, String> {
+        let name = secret.name_any();
+        let wrong = |key: &str, why: &str| {
+            format!(
+                "{key} in Secret {name:?} cannot be used: {why}; put back what was there, or delete the Secret, and the \
+                 members are taken to a new authority one by one"
+            )
+        };
+        let described = |key: &str, pem: &[u8]| describe_all(pem).map_err(|why| wrong(key, &why));
+        let Some(cert) = value(secret, CERT) else {
+            return Err(wrong(CERT, "it is not there"));
+        };
+        let mut all: Vec<CertInfo> = described(CERT, cert)?;
+        let mut bundle = cert.to_vec();
+        let authority = |cert_key: &str, cert: &[u8], key_key: &str| match value(secret, key_key) {
+            None => Ok(None),
+            Some(key) => {
+                let pem = PairPem {
+                    cert: cert.to_vec(),
+                    key: key.to_vec(),
+                };
+                let read = Authority::read(&pem);
+                read.map(Some)
+                    .map_err(|why| wrong(&format!("{cert_key} with {key_key}"), &why.to_string()))
+            }
+        };
+        let signer = authority(CERT, cert, KEY)?;
+        let mut next = None;
+        let mut stage = Stage::Steady;
+        if let Some(cert) = value(secret, NEXT_CERT) {
+            next = authority(NEXT_CERT, cert, NEXT_KEY)?;
+            if next.is_none() {
+                return Err(wrong(NEXT_KEY, "it is not there"));
+            }
+            stage = Stage::Introducing;
+            all.extend(described(NEXT_CERT, cert)?);
+            bundle.extend(cert);
+        } else if let Some(cert) = value(secret, FORMER_CERT) {
+            stage = Stage::Retiring;
+            all.extend(described(FORMER_CERT, cert)?);
+            bundle.extend(cert);
+        }
+        let annotations = secret.annotations();
+        let since = annotations
+            .get(SINCE_ANNOTATION)
+            .and_then(|text| text.parse().ok());
+        let signs = signer.as_ref().map_or(&all[0], |a| a.info());
+        Ok(Authorities {
+            stage,
+            ends: signs.not_after,
+            signer,
+            next,
+            bundle,
+            trusted: all.iter().map(|info| info.fingerprint.to_string()).collect(),
+            urgent: annotations
+                .get(ROTATE_ANNOTATION)
+                .is_some_and(|text| text == "now"),
+            since: SystemTime::UNIX_EPOCH + Duration::from_secs(since.unwrap_or(0)),
+            read: Amendment::of(secret),
+        })
+    }
+
+    /// Is another authority needed?
+    pub fn due(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
+        self.urgent || self.signer.is_none() || now >= self.due_at(lifetimes)
+    }
+
+    /// When another authority will be needed because this one ends.
+    pub fn due_at(&self, lifetimes: &Lifetimes) -> SystemTime {
+        self.ends - lifetimes.authority_renewal
+    }
+
+    /// Have clients had the time to take up what changed?
+    pub fn ripe(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
+        self.urgent || now >= self.since + lifetimes.overlap
+    }
+
+    /// The change for a move; none for none.
+    pub fn amended(&self, to: Move, cluster: &str, lifetimes: &Lifetimes, now: SystemTime) -> Option<Effect> {
+        let mut change = self.read.clone();
+        let put = |bytes: &[u8]| Some(ByteString(bytes.to_vec()));
+        match to {
+            Move::Stay => return None,
+            Move::Introduce => {
+                // Failing to make a key is no reason for anything but trying again.
+                let next = Authority::make(cluster, lifetimes.policy.ca_lifetime, now).ok()?;
+                change.set(NEXT_CERT, put(&next.pem().cert));
+                change.set(NEXT_KEY, put(&next.pem().key));
+            }
+            Move::Switch => {
+                let next = self.next.as_ref()?;
+                let former = self.bundle.strip_suffix(next.pem().cert.as_slice())?;
+                change.set(FORMER_CERT, put(former));
+                change.set(CERT, put(&next.pem().cert));
+                change.set(KEY, put(&next.pem().key));
+                change.set(NEXT_CERT, None);
+                change.set(NEXT_KEY, None);
+            }
+            Move::Drop => {
+                change.set(FORMER_CERT, None);
+                change.annotations.insert(ROTATE_ANNOTATION.to_owned(), None);
+            }
+        }
+        let since = seconds(now).to_string();
+        change
+            .annotations
+            .insert(SINCE_ANNOTATION.to_owned(), Some(since));
+        Some(Effect::Amend(change))
+    }
+}
+
+/// The first authority of a cluster. Where members already trust one whose Secret is gone, theirs stays trusted and a new
+/// one is introduced; its certificates are good until then.
+pub fn first(
+    names: &Names,
+    trusted: Option<&[u8]>,
+    lifetimes: &Lifetimes,
+    now: SystemTime,
+) -> Result<Effect, String> {
+    let made = Authority::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
+    let made = made.map_err(|error| format!("no authority can be made: {error}"))?;
+    let bytes = |bytes: &[u8]| ByteString(bytes.to_vec());
+    let pem = made.pem();
+    let data = match trusted {
+        None => BTreeMap::from([
+            (CERT.to_owned(), bytes(&pem.cert)),
+            (KEY.to_owned(), bytes(&pem.key)),
+        ]),
+        Some(trusted) => BTreeMap::from([
+            (CERT.to_owned(), bytes(trusted)),
+            (NEXT_CERT.to_owned(), bytes(&pem.cert)),
+            (NEXT_KEY.to_owned(), bytes(&pem.key)),
+        ]),
+    };
+    let since = seconds(now).to_string();
+    Ok(Effect::Create(Object::Secret(Box::new(Secret {
+        metadata: ObjectMeta {
+            name: Some(names.authority_secret()),
+            namespace: Some(names.namespace.clone()),
+            labels: Some(names.labels()),
+            annotations: Some([(SINCE_ANNOTATION.to_owned(), since)].into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".to_owned()),
+        data: Some(data),
+        ..Secret::default()
+    }))))
+}

@@ -1,0 +1,320 @@
+//! The Secrets of a cluster whose certificates quorate makes: judged, made, renewed.
+//!
+//! In: the Secrets as the watches have them, who needs a certificate, what members have proven. Out: effects, none if all is
+//! as it should be, and what connections are made with. Pure but for the keys it makes.
+//! Never: a certificate of an authority that does not sign in this stage; a good certificate made anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use quorate_client::{Identity, Tls};
+use quorate_core::model::Ordinal;
+use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
+
+use super::authority::{Authorities, first, value};
+use super::rotation::{Move, Seen, Stage, next};
+use super::{Lifetimes, Material, Proof, sans};
+use crate::build::Plot;
+use crate::effect::{Amendment, Effect, Kind, News, Object};
+use crate::execute::Done;
+
+/// The etcd user that the client certificate stands for: with authentication on, quorate must still be able to act.
+const CLIENT: &str = "root";
+
+/// What Secrets are judged by.
+#[derive(Debug)]
+pub struct Keeper<'a> {
+    /// The cluster.
+    pub plot: &'a Plot<'a>,
+    /// The Secrets there are, by name.
+    pub secrets: &'a BTreeMap<String, Arc<Secret>>,
+    /// Who needs a certificate: everyone who is wanted, remembered or there.
+    pub members: &'a BTreeSet<Ordinal>,
+    /// Who has proven what the present stage is for.
+    pub proven: &'a BTreeSet<Ordinal>,
+    /// The domain of the cluster's DNS, if it is known.
+    pub domain: Option<&'a str>,
+    /// For how long.
+    pub lifetimes: &'a Lifetimes,
+    /// Now.
+    pub now: SystemTime,
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// To be asked for.
+    pub done: Done,
+    /// What connections are made with, once all is there.
+    pub material: Option<Material>,
+    /// Nothing is to be done before this, if the Secrets stay as they are.
+    pub good_until: Option<SystemTime>,
+}
+
+/// One certificate in a Secret.
+struct Wanted<'a> {
+    keys: (&'static str, &'static str),
+    leaf: Leaf<'a>,
+}
+
+impl Keeper<'_> {
+    /// Judges all of them.
+    pub fn keep(&self) -> Result<Kept, String> {
+        let names = self.plot.names;
+        let mut kept = Kept::default();
+        let Some(secret) = self.secrets.get(&names.authority_secret()) else {
+            kept.done
+                .effects
+                .push(first(names, self.trusted(), self.lifetimes, self.now)?);
+            return Ok(kept);
+        };
+        let authorities = Authorities::read(secret)?;
+        let mut good_until = authorities.due_at(self.lifetimes);
+        for ordinal in self.members {
+            good_until = good_until.min(self.member(*ordinal, &authorities, &mut kept.done)?);
+        }
+        good_until = good_until.min(self.client(&authorities, &mut kept.done)?);
+        self.leftovers(&mut kept.done);
+        let written = kept.done.effects.is_empty();
+        kept.material = self.material(&authorities)?;
+        kept.good_until = Some(good_until).filter(|_| written && authorities.stage == Stage::Steady);
+        let seen = Seen {
+            due: authorities.due(self.lifetimes, self.now),
+            written,
+            proven: self.members.is_subset(self.proven),
+            ripe: authorities.ripe(self.lifetimes, self.now),
+        };
+        self.rotate(&authorities, next(authorities.stage, seen), &mut kept);
+        Ok(kept)
+    }
+
+    fn rotate(&self, authorities: &Authorities, to: Move, kept: &mut Kept) {
+        let cluster = &self.plot.names.cluster;
+        let Some(effect) = authorities.amended(to, cluster, self.lifetimes, self.now) else {
+            return;
+        };
+        kept.done.effects.push(effect);
+        kept.good_until = None;
+        let (reason, message) = match to {
+            Move::Stay => return,
+            Move::Introduce => (
+                "AuthorityIntroduced",
+                "A new certificate authority is introduced; members are restarted one by one to trust it",
+            ),
+            Move::Switch => (
+                "AuthoritySwitched",
+                "All members trust the new certificate authority; it signs from now on",
+            ),
+            Move::Drop => (
+                "AuthorityDropped",
+                "All members show certificates of the new authority; the former is trusted no longer",
+            ),
+        };
+        let about = self.plot.names.authority_secret();
+        let news = News::done(reason, ("Secret", &about), message.to_owned());
+        kept.done.news.push(news);
+    }
+
+    /// What members trust whose authority's Secret is gone.
+    fn trusted(&self) -> Option<&[u8]> {
+        self.secrets.values().find_map(|secret| value(secret, "ca.crt"))
+    }
+
+    fn member(&self, ordinal: Ordinal, of: &Authorities, done: &mut Done) -> Result<SystemTime, String> {
+        let names = self.plot.names;
+        let member = names.member(ordinal).to_string();
+        let leaf = |sans: BTreeSet<San>| Leaf {
+            common_name: &member,
+            cluster_name: &names.cluster,
+            sans,
+            usages: LeafUsages::ServerAndClient,
+        };
+        let wanted = [
+            Wanted {
+                keys: ("server.crt", "server.key"),
+                leaf: leaf(sans::server(names, ordinal, self.domain)),
+            },
+            Wanted {
+                keys: ("peer.crt", "peer.key"),
+                leaf: leaf(sans::peer(names, ordinal, self.domain)),
+            },
+        ];
+        let trust = ["ca.crt", "peer-ca.crt"];
+        let mut made = Secret {
+            metadata: self.plot.meta(&names.member_secret(ordinal)),
+            type_: Some("Opaque".to_owned()),
+            ..Secret::default()
+        };
+        made.metadata.labels = Some(names.member_labels(ordinal));
+        self.secret(made, &wanted, &trust, of, done)
+    }
+
+    fn client(&self, of: &Authorities, done: &mut Done) -> Result<SystemTime, String> {
+        let names = self.plot.names;
+        let leaf = Leaf {
+            common_name: CLIENT,
+            cluster_name: &names.cluster,
+            sans: BTreeSet::new(),
+            usages: LeafUsages::Client,
+        };
+        let wanted = [Wanted {
+            keys: ("tls.crt", "tls.key"),
+            leaf,
+        }];
+        let made = Secret {
+            metadata: self.plot.meta(&names.client_secret()),
+            type_: Some("kubernetes.io/tls".to_owned()),
+            ..Secret::default()
+        };
+        self.secret(made, &wanted, &["ca.crt"], of, done)
+    }
+
+    /// Brings one Secret to what it should be: `made` with these certificates and what is trusted. Out: until when its
+    /// certificates are good.
+    fn secret(
+        &self,
+        mut made: Secret,
+        wanted: &[Wanted<'_>],
+        trust: &[&'static str],
+        of: &Authorities,
+        done: &mut Done,
+    ) -> Result<SystemTime, String> {
+        let name = made.name_any();
+        let present = self.secrets.get(&name);
+        let mut good_until = of.due_at(self.lifetimes);
+        let mut data = BTreeMap::new();
+        for Wanted { keys, leaf } in wanted {
+            let pem = present.and_then(|secret| {
+                Some(PairPem {
+                    cert: value(secret, keys.0)?.to_vec(),
+                    key: value(secret, keys.1)?.to_vec(),
+                })
+            });
+            let Some(signer) = &of.signer else {
+                // Nobody can sign until the next authority does: what is there is kept, and is still trusted.
+                match pem {
+                    Some(_) => continue,
+                    None => return Ok(good_until),
+                }
+            };
+            let judged = pem.map(|pem| signer.judge(&pem, leaf, &self.lifetimes.policy, self.now));
+            if let Some(Ok(info)) = &judged {
+                good_until = good_until.min(info.not_after - self.lifetimes.policy.renew_before);
+                continue;
+            }
+            let pem = self.issue(signer, leaf, &name)?;
+            data.insert(keys.0, ByteString(pem.cert));
+            data.insert(keys.1, ByteString(pem.key));
+        }
+        let renewed = !data.is_empty();
+        for key in trust {
+            let known = present.and_then(|secret| value(secret, key));
+            if known != Some(of.bundle.as_slice()) {
+                data.insert(key, ByteString(of.bundle.clone()));
+            }
+        }
+        match present {
+            None => {
+                let data = data.into_iter().map(|(key, value)| (key.to_owned(), value));
+                made.data = Some(data.collect());
+                done.effects.push(Effect::Create(Object::Secret(Box::new(made))));
+            }
+            Some(present) => {
+                let mut change = Amendment::of(present);
+                if !present
+                    .owner_references()
+                    .iter()
+                    .any(|owner| owner.uid == self.plot.owner.uid)
+                {
+                    change.owner = Some(self.plot.owner.clone());
+                }
+                if data.is_empty() && change.owner.is_none() {
+                    return Ok(good_until);
+                }
+                for (key, value) in data {
+                    change.set(key, Some(value));
+                }
+                done.effects.push(Effect::Amend(change));
+                if renewed {
+                    let message = format!("Renewed the certificates in Secret {name:?}");
+                    done.news
+                        .push(News::done("CertificatesRenewed", ("Secret", &name), message));
+                }
+            }
+        }
+        Ok(good_until)
+    }
+
+    fn issue(&self, signer: &Authority, leaf: &Leaf<'_>, name: &str) -> Result<PairPem, String> {
+        let lifetime = self.lifetimes.policy.leaf_lifetime;
+        let issued = signer.issue(leaf, lifetime, self.now);
+        issued.map_err(|error| format!("no certificate can be made for Secret {name:?}: {error}"))
+    }
+
+    /// Certificates of members that are no more.
+    fn leftovers(&self, done: &mut Done) {
+        let names = self.plot.names;
+        for (name, secret) in self.secrets {
+            let ordinal = name.strip_suffix("-tls").and_then(|name| names.ordinal(name));
+            if ordinal.is_some_and(|ordinal| !self.members.contains(&ordinal)) {
+                done.effects.push(Effect::Delete {
+                    kind: Kind::Secret,
+                    name: name.clone(),
+                    uid: secret.uid().unwrap_or_default(),
+                });
+            }
+        }
+    }
+
+    /// What connections are made with: the client's Secret as it is, and what members have to prove.
+    fn material(&self, of: &Authorities) -> Result<Option<Material>, String> {
+        let name = self.plot.names.client_secret();
+        let Some(secret) = self.secrets.get(&name) else {
+            return Ok(None);
+        };
+        let (Some(cert), Some(key)) = (value(secret, "tls.crt"), value(secret, "tls.key")) else {
+            return Ok(None);
+        };
+        let unusable = |error: quorate_client::TlsError| format!("Secret {name:?} cannot be used: {error}");
+        let identity = Identity {
+            cert_pem: cert.to_vec(),
+            key_pem: key.to_vec(),
+        };
+        let tls = Tls::from_pem(of.bundle.clone(), Some(identity.clone())).map_err(unusable)?;
+        let test = match (of.stage, &of.next, &of.signer) {
+            // Whoever answers to a certificate of the next authority trusts it.
+            (Stage::Introducing, Some(next), _) => {
+                let leaf = Leaf {
+                    common_name: CLIENT,
+                    cluster_name: &self.plot.names.cluster,
+                    sans: BTreeSet::new(),
+                    usages: LeafUsages::Client,
+                };
+                let pem = self.issue(next, &leaf, &name)?;
+                let identity = Identity {
+                    cert_pem: pem.cert,
+                    key_pem: pem.key,
+                };
+                Some(Tls::from_pem(of.bundle.clone(), Some(identity)).map_err(unusable)?)
+            }
+            // Whoever is believed by one that trusts the new authority alone shows a certificate of it.
+            (Stage::Retiring, _, Some(signer)) => {
+                Some(Tls::from_pem(signer.pem().cert.clone(), Some(identity)).map_err(unusable)?)
+            }
+            _ => None,
+        };
+        let trusted: Vec<String> = of.trusted.iter().cloned().collect();
+        Ok(Some(Material {
+            tls,
+            trusted: trusted.join(","),
+            proof: test.map(|tls| Proof { stage: of.stage, tls }),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use quorate_api::Cluster;
+use quorate_pki::describe_all;
+use serde_json::json;
+
+use super::*;
+use crate::build::Images;
+use crate::names::Names;
+use crate::tls::authority::ROTATE_ANNOTATION;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A cluster's Secrets, and an API server that does as it is asked.
+struct World {
+    names: Names,
+    cluster: Cluster,
+    owner: OwnerReference,
+    images: Images,
+    secrets: BTreeMap<String, Arc<Secret>>,
+    members: BTreeSet<Ordinal>,
+    proven: BTreeSet<Ordinal>,
+    now: SystemTime,
+    writes: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let resource = json!({
+            "apiVersion": "etcd.improbable.io/v1alpha1",
+            "kind": "EtcdCluster",
+            "metadata": {"name": "c", "namespace": "n"},
+            "spec": {
+                "replicas": 3,
+                "version": "3.6.1",
+                "tls": {},
+                "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}},
+            },
+        });
+        let resource = serde_json::from_value(resource).unwrap();
+        World {
+            names: Names::of("n", "c"),
+            cluster: quorate_api::crd::resolve(&resource).unwrap().0,
+            owner: owner("one"),
+            images: Images::default(),
+            secrets: BTreeMap::new(),
+            members: (0..3).map(Ordinal).collect(),
+            proven: BTreeSet::new(),
+            now: SystemTime::now(),
+            writes: 0,
+        }
+    }
+
+    fn keep(&self) -> Result<Kept, String> {
+        let plot = Plot {
+            names: &self.names,
+            cluster: &self.cluster,
+            owner: &self.owner,
+            images: &self.images,
+            trusted: None,
+        };
+        let keeper = Keeper {
+            plot: &plot,
+            secrets: &self.secrets,
+            members: &self.members,
+            proven: &self.proven,
+            domain: None,
+            lifetimes: &Lifetimes::default(),
+            now: self.now,
+        };
+        keeper.keep()
+    }
+
+    /// One pass, with its effects done.
+    fn pass(&mut self) -> Kept {
+        let kept = self.keep().unwrap();
+        for effect in &kept.done.effects {
+            self.writes += 1;
+            match effect {
+                Effect::Create(Object::Secret(secret)) => {
+                    let mut secret = (**secret).clone();
+                    secret.metadata.uid = Some(format!("uid-{}", self.writes));
+                    secret.metadata.resource_version = Some(self.writes.to_string());
+                    let name = secret.name_any();
+                    assert!(self.secrets.insert(name, Arc::new(secret)).is_none());
+                }
+                Effect::Amend(change) => self.amend(change),
+                Effect::Delete { kind, name, .. } => {
+                    assert_eq!(*kind, Kind::Secret);
+                    self.secrets.remove(name).unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        kept
+    }
+
+    fn amend(&mut self, change: &Amendment) {
+        let mut secret = (*self.secrets[&change.name]).clone();
+        assert_eq!(secret.resource_version().as_ref(), Some(&change.version));
+        let data = secret.data.get_or_insert_default();
+        for (key, value) in &change.data {
+            match value {
+                Some(value) => data.insert(key.clone(), value.clone()),
+                None => data.remove(key),
+            };
+        }
+        for (key, value) in &change.annotations {
+            match value {
+                Some(value) => secret.annotations_mut().insert(key.clone(), value.clone()),
+                None => secret.annotations_mut().remove(key),
+            };
+        }
+        if let Some(owner) = &change.owner {
+            secret.metadata.owner_references = Some(vec![owner.clone()]);
+        }
+        secret.metadata.resource_version = Some(self.writes.to_string());
+        self.secrets.insert(change.name.clone(), Arc::new(secret));
+    }
+
+    /// Until nothing is left to do; what connections are made with then.
+    fn settle(&mut self) -> Material {
+        for _ in 0..5 {
+            let kept = self.pass();
+            if kept.done.effects.is_empty() {
+                return kept.material.unwrap();
+            }
+        }
+        panic!("there is always something to do");
+    }
+
+    fn value(&self, secret: &str, key: &str) -> Vec<u8> {
+        value(&self.secrets[secret], key).unwrap_or_default().to_vec()
+    }
+
+    fn change(&mut self, secret: &str, by: impl FnOnce(&mut Secret)) {
+        let mut changed = (*self.secrets[secret]).clone();
+        by(&mut changed);
+        self.secrets.insert(secret.to_owned(), Arc::new(changed));
+    }
+
+    /// The certificates of members and client, in order.
+    fn leaves(&self) -> Vec<Vec<u8>> {
+        let members = ["c-0-tls", "c-1-tls", "c-2-tls"];
+        let members = members
+            .iter()
+            .flat_map(|name| ["server.crt", "peer.crt"].map(|key| self.value(name, key)));
+        members.chain([self.value("c-client", "tls.crt")]).collect()
+    }
+}
+
+fn owner(uid: &str) -> OwnerReference {
+    OwnerReference {
+        uid: uid.to_owned(),
+        ..OwnerReference::default()
+    }
+}
+
+#[test]
+fn all_is_made_once_and_then_left_alone() {
+    let mut world = World::new();
+    assert!(
+        world.pass().material.is_none(),
+        "nothing is there to connect with"
+    );
+    let material = world.settle();
+    let names: Vec<&String> = world.secrets.keys().collect();
+    assert_eq!(names, ["c-0-tls", "c-1-tls", "c-2-tls", "c-ca", "c-client"]);
+    for (name, secret) in &world.secrets {
+        let owned = secret.owner_references().iter().any(|o| o.uid == "one");
+        assert_eq!(
+            owned,
+            name != "c-ca",
+            "{name}: the authority outlives the cluster"
+        );
+        assert_eq!(secret.labels()["app.kubernetes.io/name"], "etcd", "{name}");
+    }
+    assert_eq!(world.value("c-client", "ca.crt"), world.value("c-ca", "ca.crt"));
+    assert_eq!(
+        world.value("c-client", "ca.key"),
+        b"",
+        "only the authority's Secret has its key"
+    );
+    assert_eq!(world.value("c-0-tls", "ca.key"), b"");
+    let client = describe_all(&world.value("c-client", "tls.crt")).unwrap();
+    assert_eq!(client[0].common_name, "root");
+    assert!(material.proof.is_none());
+    let again = world.keep().unwrap();
+    assert_eq!(again.done, Done::default());
+    assert!(again.good_until.unwrap() > world.now + 200 * DAY);
+}
+
+#[test]
+fn certificates_are_renewed_long_before_their_end_and_nobody_is_restarted() {
+    let mut world = World::new();
+    let trusted = world.settle().trusted;
+    let (before, until) = (world.leaves(), world.keep().unwrap().good_until.unwrap());
+    world.now = until - DAY;
+    assert_eq!(world.settle().trusted, trusted);
+    assert_eq!(world.leaves(), before);
+    world.now = until + DAY;
+    assert_eq!(
+        world.settle().trusted,
+        trusted,
+        "whom they trust is what members are restarted for"
+    );
+    let after = world.leaves();
+    assert!(before.iter().zip(&after).all(|(old, new)| old != new));
+}
+
+#[test]
+fn another_authority_goes_round_in_three_moves_of_which_two_restart_members() {
+    let mut world = World::new();
+    let trusted = world.settle().trusted;
+    let before = world.leaves();
+    world.change("c-ca", |secret| {
+        let asked = (ROTATE_ANNOTATION.to_owned(), "now".to_owned());
+        secret.annotations_mut().extend([asked]);
+    });
+    let introducing = world.settle();
+    assert_eq!(introducing.proof.as_ref().unwrap().stage, Stage::Introducing);
+    assert_ne!(introducing.trusted, trusted);
+    assert_eq!(
+        world.leaves(),
+        before,
+        "nobody shows anything of the next one yet"
+    );
+    assert_eq!(
+        describe_all(&world.value("c-2-tls", "peer-ca.crt"))
+            .unwrap()
+            .len(),
+        2
+    );
+    world.proven = (0..2).map(Ordinal).collect();
+    assert_eq!(
+        world.keep().unwrap().done,
+        Done::default(),
+        "one has proven nothing"
+    );
+    world.proven.insert(Ordinal(2));
+    world.pass();
+    world.proven.clear();
+    let retiring = world.settle();
+    assert_eq!(retiring.proof.as_ref().unwrap().stage, Stage::Retiring);
+    assert_eq!(
+        retiring.trusted, introducing.trusted,
+        "nobody is restarted for this"
+    );
+    assert!(before.iter().zip(&world.leaves()).all(|(old, new)| old != new));
+    assert_eq!(world.value("c-ca", "next.key"), b"");
+    world.proven = world.members.clone();
+    let after = world.settle();
+    assert!(after.proof.is_none());
+    assert!(after.trusted != trusted && after.trusted != retiring.trusted);
+    assert_eq!(describe_all(&world.value("c-2-tls", "ca.crt")).unwrap().len(), 1);
+    assert_eq!(world.value("c-ca", "former.crt"), b"");
+    let annotations = world.secrets["c-ca"].annotations().clone();
+    assert!(!annotations.contains_key(ROTATE_ANNOTATION), "{annotations:?}");
+}
+
+#[test]
+fn unasked_it_takes_its_time() {
+    let mut world = World::new();
+    world.settle();
+    world.proven = world.members.clone();
+    world.now += (3650 - 729) * DAY;
+    let stage = |world: &mut World| world.settle().proof.map(|proof| proof.stage);
+    assert_eq!(stage(&mut world), Some(Stage::Introducing));
+    world.now += DAY / 2;
+    assert_eq!(
+        stage(&mut world),
+        Some(Stage::Introducing),
+        "clients have had half a day"
+    );
+    world.now += DAY;
+    world.pass();
+    assert_eq!(stage(&mut world), Some(Stage::Retiring));
+    world.now += 2 * DAY;
+    assert_eq!(stage(&mut world), None);
+}
+
+#[test]
+fn an_authority_that_someone_deleted_stays_trusted_until_members_have_another() {
+    let mut world = World::new();
+    world.settle();
+    let (before, old) = (world.leaves(), world.value("c-ca", "ca.crt"));
+    world.secrets.remove("c-ca").unwrap();
+    let material = world.settle();
+    assert_eq!(material.proof.unwrap().stage, Stage::Introducing);
+    assert_eq!(world.leaves(), before);
+    let bundle = world.value("c-1-tls", "ca.crt");
+    assert!(bundle.starts_with(&old) && bundle.len() > old.len());
+    world.proven = world.members.clone();
+    world.now += 2 * DAY;
+    world.pass();
+    world.proven.clear();
+    world.settle();
+    assert!(before.iter().zip(&world.leaves()).all(|(old, new)| old != new));
+    assert!(
+        world.value("c-1-tls", "ca.crt").ends_with(&old),
+        "it is still trusted"
+    );
+}
+
+#[test]
+fn a_cluster_made_again_goes_on_with_what_is_there() {
+    let mut world = World::new();
+    let trusted = world.settle().trusted;
+    let before = world.leaves();
+    world.owner = owner("two");
+    assert_eq!(world.settle().trusted, trusted);
+    assert_eq!(world.leaves(), before);
+    let taken_over = |name: &str| world.secrets[name].owner_references()[0].uid == "two";
+    assert!(taken_over("c-0-tls") && taken_over("c-client"));
+    world.secrets.retain(|name, _| name == "c-ca");
+    assert_eq!(world.settle().trusted, trusted, "the authority alone is enough");
+}
+
+#[test]
+fn a_member_that_is_no_more_leaves_no_key() {
+    let mut world = World::new();
+    world.settle();
+    world.members.remove(&Ordinal(2));
+    world.settle();
+    assert!(!world.secrets.contains_key("c-2-tls"));
+    assert!(world.secrets.contains_key("c-1-tls") && world.secrets.contains_key("c-ca"));
+}
+
+#[test]
+fn an_authority_that_cannot_be_read_is_not_replaced() {
+    let mut world = World::new();
+    world.settle();
+    world.change("c-ca", |secret| {
+        let data = secret.data.as_mut().unwrap();
+        let leaf_key =
+            ByteString(b"-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n".to_vec());
+        data.insert("ca.key".to_owned(), leaf_key);
+    });
+    let why = world.keep().unwrap_err();
+    assert!(why.contains("Secret \"c-ca\" cannot be used"), "{why}");
+    assert!(!why.contains("PRIVATE") && !why.contains("secret\n"), "{why}");
+}

@@ -1,0 +1,212 @@
+//! Encryption in a pass: Secrets brought up to date, members asked for proofs, and what the pass then works with.
+//!
+//! In: what the watches know, what is kept between passes. Out: a [`Secured`]. A cluster at rest costs no request here:
+//! what was judged is judged again only when a Secret or the members changed, or a certificate's end comes near; only the
+//! user's own Secrets are read, once a minute. Never: an effect while the cluster is paused or without the Lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::Api;
+use quorate_api::TlsSecrets;
+use quorate_core::Memory;
+use quorate_core::model::Ordinal;
+use tokio::time::Instant;
+
+use super::rotation::Stage;
+use super::secrets::Keeper;
+use super::{Lifetimes, Material, own, prove};
+use crate::build::Plot;
+use crate::execute::Done;
+use crate::observe::Objects;
+use crate::reconcile::{Failed, Shared, in_time};
+
+/// The user's Secrets are read this often, and this often while something is wrong with them.
+const READ_EVERY: Duration = Duration::from_secs(60);
+const READ_AGAIN: Duration = Duration::from_secs(10);
+/// What was judged is judged again after this, whatever the clock has done.
+const JUDGE_EVERY: Duration = Duration::from_secs(3600);
+
+/// What certificates are made with.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// For how long.
+    pub lifetimes: Lifetimes,
+    /// The domain of the cluster's DNS, if it is known.
+    pub domain: Option<String>,
+}
+
+/// What is kept of one cluster between passes. Nothing in it is needed to go on.
+#[derive(Debug, Default)]
+pub struct Kept {
+    judged: Option<Judged>,
+    read: Option<(Instant, Result<Material, String>)>,
+    /// Who has proven what, for this stage between these authorities.
+    proven: Option<(Stage, String, BTreeSet<Ordinal>)>,
+}
+
+#[derive(Debug)]
+struct Judged {
+    /// The resourceVersions of the Secrets.
+    versions: BTreeMap<String, Option<String>>,
+    members: BTreeSet<Ordinal>,
+    good_from: SystemTime,
+    good_until: SystemTime,
+    material: Material,
+}
+
+/// What a pass can work with.
+#[derive(Debug)]
+pub enum Secured {
+    /// This; to be asked for first.
+    Ready(Box<Material>, Done),
+    /// Nothing yet; to be asked for meanwhile.
+    Coming(Done),
+    /// Nothing, and someone has to do something about it.
+    Held(String),
+}
+
+/// Who needs certificates: everyone who is wanted, remembered or there.
+fn members(plot: &Plot<'_>, objects: &Objects, memory: &Memory) -> BTreeSet<Ordinal> {
+    let remembered = memory.slots.iter().filter(|(_, slot)| slot.member.is_some());
+    let there = objects
+        .slots
+        .iter()
+        .filter(|(_, slot)| slot.peer.is_some() || !slot.pods.is_empty());
+    let wanted = (0..plot.cluster.replicas).map(Ordinal);
+    wanted
+        .chain(remembered.map(|(ordinal, _)| *ordinal))
+        .chain(there.map(|(ordinal, _)| *ordinal))
+        .collect()
+}
+
+impl Shared {
+    /// What the pass over an encrypted cluster works with.
+    pub(crate) async fn secure(
+        &self,
+        plot: &Plot<'_>,
+        objects: &Objects,
+        memory: &Memory,
+        kept: &mut Kept,
+    ) -> Result<Secured, Failed> {
+        match &plot.cluster.tls_secrets {
+            Some(names) => self.read_own(plot, names, kept).await,
+            None => Ok(self.keep_own(plot, objects, memory, kept).await),
+        }
+    }
+
+    /// quorate's own certificates.
+    async fn keep_own(
+        &self,
+        plot: &Plot<'_>,
+        objects: &Objects,
+        memory: &Memory,
+        kept: &mut Kept,
+    ) -> Secured {
+        let secrets = self.watches.secrets(plot.names);
+        let members = members(plot, objects, memory);
+        let now = SystemTime::now();
+        let versions = versions(&secrets);
+        if let Some(judged) = &kept.judged
+            && judged.versions == versions
+            && judged.members == members
+            && (judged.good_from..judged.good_until).contains(&now)
+        {
+            return Secured::Ready(Box::new(judged.material.clone()), Done::default());
+        }
+        kept.judged = None;
+        let nobody = BTreeSet::new();
+        let keeper = Keeper {
+            plot,
+            secrets: &secrets,
+            members: &members,
+            proven: kept.proven.as_ref().map_or(&nobody, |(_, _, proven)| proven),
+            domain: self.certificates.domain.as_deref(),
+            lifetimes: &self.certificates.lifetimes,
+            now,
+        };
+        let found = match keeper.keep() {
+            Ok(found) => found,
+            Err(why) => return Secured::Held(why),
+        };
+        let Some(material) = found.material else {
+            return Secured::Coming(found.done);
+        };
+        if let Some(good_until) = found.good_until {
+            kept.judged = Some(Judged {
+                versions,
+                members,
+                good_from: now,
+                good_until: good_until.min(now + JUDGE_EVERY),
+                material: material.clone(),
+            });
+        }
+        self.ask_for_proof(plot, objects, &material, kept).await;
+        Secured::Ready(Box::new(material), found.done)
+    }
+
+    /// Adds those members that have proven by now what the stage is for; what was proven for another is forgotten.
+    async fn ask_for_proof(&self, plot: &Plot<'_>, objects: &Objects, material: &Material, kept: &mut Kept) {
+        let Some(proof) = &material.proof else {
+            kept.proven = None;
+            return;
+        };
+        let mut proven = match kept.proven.take() {
+            Some((stage, trusted, proven)) if stage == proof.stage && trusted == material.trusted => proven,
+            _ => BTreeSet::new(),
+        };
+        let mut open = objects.addresses(plot.names, true);
+        open.retain(|ordinal, _| !proven.contains(ordinal));
+        proven.extend(prove::prove(&open, &proof.tls).await);
+        kept.proven = Some((proof.stage, material.trusted.clone(), proven));
+    }
+
+    /// The user's certificates.
+    async fn read_own(
+        &self,
+        plot: &Plot<'_>,
+        names: &TlsSecrets,
+        kept: &mut Kept,
+    ) -> Result<Secured, Failed> {
+        let fresh = |read: &&(Instant, Result<Material, String>)| {
+            let limit = if read.1.is_ok() { READ_EVERY } else { READ_AGAIN };
+            read.0.elapsed() < limit
+        };
+        let read = match kept.read.as_ref().filter(fresh) {
+            Some((_, read)) => read.clone(),
+            None => {
+                let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &plot.names.namespace);
+                let mut both = Vec::new();
+                for name in [&names.client, &names.peer] {
+                    let read = in_time(format!("read Secret {name:?}"), secrets.get_opt(name)).await?;
+                    both.push(read.ok_or_else(|| {
+                        format!(
+                            "Secret {name:?}, which spec.tls names, is not there; make it, with tls.crt, tls.key and ca.crt"
+                        )
+                    }));
+                }
+                let read = match both.as_slice() {
+                    [Ok(client), Ok(peer)] => own::material(client, peer),
+                    [Err(why), _] | [_, Err(why)] => Err(why.clone()),
+                    _ => Err("two Secrets are needed".to_owned()),
+                };
+                kept.read = Some((Instant::now(), read.clone()));
+                read
+            }
+        };
+        Ok(match read {
+            Ok(material) => Secured::Ready(Box::new(material), Done::default()),
+            Err(why) => Secured::Held(why),
+        })
+    }
+}
+
+fn versions(secrets: &BTreeMap<String, Arc<Secret>>) -> BTreeMap<String, Option<String>> {
+    let versions = secrets.iter();
+    versions
+        .map(|(name, secret)| (name.clone(), secret.resource_version()))
+        .collect()
+}
