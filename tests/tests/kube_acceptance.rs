@@ -66,7 +66,8 @@ fn the_sample_cluster_is_accepted_serves_says_who_is_in_it_and_scales_to_four() 
 
     cluster.scale(4);
     within(5, &cluster, "four replicas", replicas(&cluster, 4));
-    cluster.wait_for("four members", |c| members(c).len() == 4);
+    let version = text(&cluster.get()["spec"]["version"]);
+    cluster.await_ready(4, &version);
     let listed = etcdctl_job(&cluster, "list", &["member", "list", "-w", "json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap_or_else(|e| panic!("{e}: {listed}"));
     let listed = listed["members"].as_array().expect("members");
