@@ -70,7 +70,7 @@ image: host ## the image quorate:dev, static, as a tar; RELEASE=1 for the releas
 .PHONY: lint
 lint: host ## format, clippy, the repository's own rules, shell syntax
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo xtask tidy
 	cargo run -q -p xtask --bin codegen -- --check
 	for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
@@ -91,8 +91,8 @@ e2e: host tools ## the binary against real clusters, end to end: on this machine
 e2e-kube: host tools tools-kube image ## the operator on a real Kubernetes, end to end; needs root
 	cargo build -p quorate
 	cargo test -p quorate-tests --features kube --test 'kube_*' --no-run
-	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT
-	scripts/kube up
+	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; \
+	scripts/kube up; \
 	cargo test -p quorate-tests --features kube --test 'kube_*' --no-fail-fast -- --test-threads=2
 
 .PHONY: sim

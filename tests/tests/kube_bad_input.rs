@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 fn a_wrong_manifest_is_refused_with_all_its_faults() {
     let namespace = Namespace::new("refused");
     let good = manifest("c", 3, "3.6.1");
-    let reserved = "  podTemplate:\n    metadata:\n      annotations:\n        etcd.improbable.io/x: y\n";
+    let reserved = "  podTemplate:\n    metadata:\n      annotations:\n        etcd.improbable.io/x: value\n";
     let cases: [(String, &[&str]); 4] = [
         (
             good.replace("      storageClassName: standard\n", "")
