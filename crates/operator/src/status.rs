@@ -5,7 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as K8sTime};
 use quorate_api::crd::{ClusterStatus, MemberStatus, PeerStatus};
-use quorate_core::model::{Observed, Ordinal, SlotView, Spec, quorum};
+use quorate_core::model::{Observed, Ordinal, SlotView, Spec, Version, quorum};
 use quorate_core::{Memory, Plan};
 
 use crate::names::Names;
@@ -114,14 +114,10 @@ impl Seen<'_> {
         slot.map_or(String::new(), |o| self.names.member(o).to_string())
     }
 
-    /// What etcd works as: the lowest minor of its members. `None` while one of them does not answer, for then etcd
-    /// itself goes on as before.
+    /// What etcd works as.
     fn cluster_version(&self) -> Option<String> {
-        let quorum = self.observed.quorum.as_ref()?;
-        let answers: Option<Vec<_>> = quorum.members.iter().map(|m| self.answer(m.id)).collect();
-        let versions = answers?.into_iter().map(|s| (s.version.major, s.version.minor));
-        let (major, minor) = versions.min()?;
-        Some(format!("{major}.{minor}.0"))
+        let members = &self.observed.quorum.as_ref()?.members;
+        agreed(members.iter().map(|m| self.answer(m.id).map(|s| s.version)))
     }
 
     fn conditions(&self, last: &[Condition]) -> Vec<Condition> {
@@ -266,6 +262,13 @@ pub fn held(
     }
 }
 
+/// The lowest minor of all members. `None` while one of them does not answer, for then etcd itself goes on as before.
+fn agreed(versions: impl Iterator<Item = Option<Version>>) -> Option<String> {
+    let versions: Option<Vec<Version>> = versions.collect();
+    let (major, minor) = versions?.iter().map(|v| (v.major, v.minor)).min()?;
+    Some(format!("{major}.{minor}.0"))
+}
+
 fn condition(
     holds: Holds<'_>,
     last: &[Condition],
@@ -285,5 +288,29 @@ fn condition(
         message: holds.message.chars().take(1024).collect(),
         last_transition_time: before.map_or(K8sTime(now), |c| c.last_transition_time.clone()),
         observed_generation: generation,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_cluster_is_the_lowest_of_all_its_members() {
+        let version = |minor| Some(Version::new(3, minor, 9));
+        let table = [
+            (vec![version(6), version(6), version(6)], Some("3.6.0")),
+            (vec![version(6), version(5), version(6)], Some("3.5.0")),
+            // The one that does not answer may be the last of the old minor.
+            (vec![version(6), None, version(6)], None),
+            (vec![], None),
+        ];
+        for (versions, expected) in table {
+            assert_eq!(
+                agreed(versions.iter().copied()).as_deref(),
+                expected,
+                "{versions:?}"
+            );
+        }
     }
 }
