@@ -81,9 +81,19 @@ test: host tools ## unit and property tests, and the tier that runs real etcd
 	cargo test --workspace
 
 .PHONY: e2e
-e2e: host tools ## the binary against real clusters, end to end
+e2e: host tools ## the binary against real clusters, end to end: on this machine, then on a real Kubernetes
 	cargo build -p quorate
 	cargo test -p quorate-tests --features e2e -- --test-threads=1
+	$(MAKE) e2e-kube
+
+# A Kubernetes that was up before stays up; one that was started for this goes, however it ends.
+.PHONY: e2e-kube
+e2e-kube: host tools tools-kube image ## the operator on a real Kubernetes, end to end; needs root
+	cargo build -p quorate
+	cargo test -p quorate-tests --features kube --test 'kube_*' --no-run
+	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT
+	scripts/kube up
+	cargo test -p quorate-tests --features kube --test 'kube_*' --no-fail-fast -- --test-threads=2
 
 .PHONY: sim
 sim: host ## the simulator over SEEDS seeds (default 1000)

@@ -63,6 +63,7 @@ start_containerd() {
 containerd_ready() { in_space "$1" ctr version >/dev/null 2>&1; }
 
 # cgroupsPerQOS and enforceNodeAllocatable off: limits are still kept for each container, but no tree is made for pods.
+# A kubelet that may resize pods in place looks for that tree, and dies of its absence.
 write_kubelet() {
   local at=$1
   cat >"$at/kubelet.yaml" <<YAML
@@ -79,6 +80,7 @@ clusterDNS: ["$DNS_ADDRESS"]
 resolvConf: ""
 cgroupDriver: cgroupfs
 cgroupsPerQOS: false
+featureGates: {InPlacePodVerticalScaling: false}
 enforceNodeAllocatable: []
 failSwapOn: false
 oomScoreAdj: 0

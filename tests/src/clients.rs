@@ -2,8 +2,8 @@
 //!
 //! Never: more than a bounded rate, or traffic to anything but the endpoints of the cluster under test.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorate_client::{CasResult, Consistency, Endpoint, Error, KeyValue, Outcome, Timeouts, Tls};
@@ -13,6 +13,8 @@ use crate::history::{Ask, Entry, Found, History, Told};
 
 /// How many keys they share.
 const KEYS: u64 = 8;
+/// How often the last read of a key is tried.
+const FINAL_READS: usize = 140;
 /// The pause between two questions of one client.
 const PAUSE: Duration = Duration::from_millis(15);
 
@@ -25,27 +27,54 @@ pub struct Clients {
     ask: Asker,
 }
 
+/// Whom they ask: members come and go, and with them their addresses.
+struct Targets {
+    tls: Option<Tls>,
+    endpoints: Vec<(String, Endpoint)>,
+}
+
+impl Targets {
+    /// From now on these; those that were there before keep their connection, unless they are to be asked otherwise.
+    fn point_at(&mut self, urls: &[String], tls: Option<&Tls>) {
+        if self.tls.as_ref() != tls {
+            self.tls = tls.cloned();
+            self.endpoints.clear();
+        }
+        let timeouts = Timeouts {
+            connect: Duration::from_millis(500),
+            request: Duration::from_secs(3),
+            ..Timeouts::default()
+        };
+        let made = |url: &String| {
+            let kept = self.endpoints.iter().find(|(u, _)| u == url);
+            let endpoint = kept.map(|(_, e)| e.clone()).unwrap_or_else(|| {
+                Endpoint::connect_lazy(url, self.tls.as_ref(), timeouts).expect("a valid endpoint")
+            });
+            (url.clone(), endpoint)
+        };
+        self.endpoints = urls.iter().map(made).collect();
+    }
+}
+
 /// What one client needs to ask.
 #[derive(Clone)]
 struct Asker {
-    endpoints: Arc<Vec<Endpoint>>,
+    targets: Arc<Mutex<Targets>>,
     history: Arc<History>,
     next_value: Arc<AtomicU64>,
 }
 
 impl Clients {
     /// Starts `count` clients on all of `urls`; members that do not exist yet simply do not answer.
-    pub fn start(count: usize, urls: &[String], tls: &Tls) -> Clients {
-        let timeouts = Timeouts {
-            connect: Duration::from_millis(500),
-            request: Duration::from_secs(3),
-            ..Timeouts::default()
+    pub fn start(count: usize, urls: &[String], tls: Option<&Tls>) -> Clients {
+        let mut targets = Targets {
+            tls: tls.cloned(),
+            endpoints: Vec::new(),
         };
-        let endpoint =
-            |url: &String| Endpoint::connect_lazy(url, Some(tls), timeouts).expect("a valid endpoint");
+        targets.point_at(urls, tls);
         let history = Arc::new(History::default());
         let ask = Asker {
-            endpoints: Arc::new(urls.iter().map(endpoint).collect()),
+            targets: Arc::new(Mutex::new(targets)),
             history: history.clone(),
             next_value: Arc::new(AtomicU64::new(1)),
         };
@@ -72,13 +101,23 @@ impl Clients {
         }
     }
 
+    /// From now on they ask these, and no others.
+    pub fn point_at(&self, urls: &[String], tls: Option<&Tls>) {
+        let mut targets = self
+            .ask
+            .targets
+            .lock()
+            .expect("no client panics while it chooses");
+        targets.point_at(urls, tls);
+    }
+
     /// Stops them, reads every key once more, and gives the whole record.
     pub async fn finish(mut self) -> Vec<Entry> {
         self.stop.store(true, Ordering::Relaxed);
         while self.tasks.join_next().await.is_some() {}
         for key in 0..KEYS {
             let mut answered = false;
-            for at in 0..self.ask.endpoints.len() * 20 {
+            for at in 0..FINAL_READS {
                 answered = self.ask.read(&key_name(key), at).await;
                 if answered {
                     break;
@@ -115,8 +154,9 @@ fn failed(error: &Error) -> Told {
 }
 
 impl Asker {
-    fn endpoint(&self, at: usize) -> &Endpoint {
-        &self.endpoints[at % self.endpoints.len()]
+    fn endpoint(&self, at: usize) -> Endpoint {
+        let targets = self.targets.lock().expect("no client panics while it chooses");
+        targets.endpoints[at % targets.endpoints.len()].1.clone()
     }
 
     /// One question; false if this endpoint gave no proper answer.

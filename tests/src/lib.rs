@@ -8,5 +8,6 @@ pub mod cluster;
 pub mod conformance;
 pub mod etcd;
 pub mod history;
+pub mod kube;
 pub mod torture;
 pub mod verdict;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use quorate_client::Tls;
+
 use crate::clients::Clients;
 use crate::cluster::Cluster;
 use crate::verdict::judge;
@@ -19,6 +21,11 @@ pub struct Torture {
 impl Torture {
     /// Starts clients on `cluster`, which must be ready, and waits until they write.
     pub fn start(cluster: &Cluster) -> Torture {
+        Torture::on(&cluster.client_urls(7), Some(&cluster.tls()))
+    }
+
+    /// Starts clients on these endpoints of a cluster that serves, and waits until they write.
+    pub fn on(urls: &[String], tls: Option<&Tls>) -> Torture {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -26,7 +33,7 @@ impl Torture {
         let runtime = runtime.expect("a runtime");
         let clients = {
             let _inside = runtime.enter();
-            Clients::start(CLIENTS, &cluster.client_urls(7), &cluster.tls())
+            Clients::start(CLIENTS, urls, tls)
         };
         let torture = Torture {
             clients,
@@ -35,6 +42,12 @@ impl Torture {
         };
         torture.await_writes(20);
         torture
+    }
+
+    /// From now on the clients ask these endpoints, and no others.
+    pub fn point_at(&self, urls: &[String], tls: Option<&Tls>) {
+        let _inside = self.runtime.enter();
+        self.clients.point_at(urls, tls);
     }
 
     /// Waits until `more` further writes were acknowledged: the cluster serves.

@@ -270,6 +270,9 @@ pub struct Operator {
     /// Where the images of etcd come from; the tag is the version
     #[arg(long, value_name = "REPOSITORY", default_value_t = quorate_operator::build::Images::default().etcd)]
     pub etcd_repository: String,
+    /// Where /metrics and /readyz are served
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub listen: std::net::SocketAddr,
     /// How long certificates live, for tests: they are renewed when a third of it is left
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, hide = true)]
     pub leaf_lifetime: Option<std::time::Duration>,

@@ -57,13 +57,27 @@ pub enum Effect {
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Effect::Create(object) => write!(f, "create {object:?}"),
-            Effect::Apply(object) => write!(f, "bring up to date {object:?}"),
-            Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name:?}"),
-            Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name:?}"),
-            Effect::Amend(change) => write!(f, "change Secret {:?}", change.name),
-            Effect::Finalizers { name, .. } => write!(f, "set the finalizers of EtcdPeer {name:?}"),
+            Effect::Create(object) => write!(f, "create {object}"),
+            Effect::Apply(object) => write!(f, "update {object}"),
+            Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
+            Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
+            Effect::Amend(change) => write!(f, "change Secret {}", change.name),
+            Effect::Finalizers { name, .. } => write!(f, "set the finalizers of EtcdPeer {name}"),
         }
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, meta) = match self {
+            Object::Service(it) => ("Service", &it.metadata),
+            Object::Claim(it) => ("PersistentVolumeClaim", &it.metadata),
+            Object::Set(it) => ("ReplicaSet", &it.metadata),
+            Object::Budget(it) => ("PodDisruptionBudget", &it.metadata),
+            Object::Secret(it) => ("Secret", &it.metadata),
+            Object::Peer(it) => ("EtcdPeer", &it.metadata),
+        };
+        write!(f, "{kind} {}", meta.name.as_deref().unwrap_or_default())
     }
 }
 
@@ -127,15 +141,7 @@ pub enum Object {
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, name) = match self {
-            Object::Service(it) => ("Service", it.name_any()),
-            Object::Claim(it) => ("PersistentVolumeClaim", it.name_any()),
-            Object::Set(it) => ("ReplicaSet", it.name_any()),
-            Object::Budget(it) => ("PodDisruptionBudget", it.name_any()),
-            Object::Secret(it) => ("Secret", it.name_any()),
-            Object::Peer(it) => ("EtcdPeer", it.name_any()),
-        };
-        write!(f, "{kind} {name:?}")
+        write!(f, "{self}")
     }
 }
 
@@ -193,7 +199,7 @@ mod tests {
             Effect::Amend(change),
         ] {
             let shown = format!("{effect:?} {effect}");
-            assert!(shown.contains("\"s\""), "{shown}");
+            assert!(shown.ends_with("Secret s"), "{shown}");
             for content in [
                 format!("{:?}", hidden.0),
                 "hidden".to_owned(),

@@ -41,7 +41,7 @@ impl Reporter {
             secondary: Some(related(cluster, news)),
         };
         if let Err(error) = self.0.publish(&event, &cluster.object_ref(&())).await {
-            tracing_line(&format!("event {} could not be stored: {error}", news.reason));
+            log_line(&format!("event {} could not be stored: {error}", news.reason));
         }
     }
 }
@@ -57,7 +57,7 @@ fn related(cluster: &EtcdCluster, news: &News) -> ObjectReference {
 }
 
 /// One line on standard error.
-pub fn tracing_line(text: &str) {
+pub fn log_line(text: &str) {
     eprintln!(
         "{} {text}",
         jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ")

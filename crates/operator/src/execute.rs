@@ -163,6 +163,11 @@ impl Executor<'_> {
         })
     }
 
+    fn take_down(&self, ordinal: Ordinal, with_claim: bool) -> Done {
+        let name = self.plot.names.member(ordinal).to_string();
+        take_down(&self.objects.slot(ordinal), &name, with_claim)
+    }
+
     /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
     fn make_pod_anew(&self, slot: &SlotObjects) -> Done {
         let stuck = slot
@@ -178,45 +183,45 @@ impl Executor<'_> {
             news: Vec::new(),
         }
     }
-
-    /// The EtcdPeer goes, and with it its ReplicaSet and pod; its claim only if the member was scaled away.
-    fn take_down(&self, ordinal: Ordinal, with_claim: bool) -> Done {
-        let name = self.plot.names.member(ordinal).to_string();
-        let slot = self.objects.slot(ordinal);
-        let Some(peer) = slot.peer.as_ref() else {
-            // Someone deleted the EtcdPeer before; what it would have taken along goes by itself.
-            let claim = slot
-                .claim
-                .filter(|c| with_claim && !c.deleting && slot.pods.is_empty());
-            let effects = claim.map(|claim| Effect::Delete {
-                kind: Kind::Claim,
-                name,
-                uid: claim.uid,
-            });
-            return Done {
-                effects: effects.into_iter().collect(),
-                news: Vec::new(),
-            };
-        };
-        let mut done = Done::default();
-        if peer.deleting {
-            return done;
-        }
-        if with_claim && !peer.takes_claim {
-            done.effects.push(Effect::Finalizers {
-                name: name.clone(),
-                uid: peer.uid.clone(),
-                finalizers: vec![CLAIM_FINALIZER.to_owned()],
-            });
-        }
-        done.effects.push(Effect::Delete {
-            kind: Kind::Peer,
-            name: name.clone(),
-            uid: peer.uid.clone(),
-        });
-        let message = format!("Removed EtcdPeer with name {name:?}");
-        done.news
-            .push(News::done("PeerRemoved", ("EtcdPeer", &name), message));
-        done
-    }
 }
+
+/// The EtcdPeer goes, and with it its ReplicaSet and pod; its claim only if the member was scaled away.
+pub(crate) fn take_down(slot: &SlotObjects, name: &str, with_claim: bool) -> Done {
+    let Some(peer) = slot.peer.as_ref() else {
+        // Someone deleted the EtcdPeer before; what it would have taken along goes by itself.
+        let claim = slot.claim.as_ref();
+        let claim = claim.filter(|c| with_claim && !c.deleting && slot.pods.is_empty());
+        let effects = claim.map(|claim| Effect::Delete {
+            kind: Kind::Claim,
+            name: name.to_owned(),
+            uid: claim.uid.clone(),
+        });
+        return Done {
+            effects: effects.into_iter().collect(),
+            news: Vec::new(),
+        };
+    };
+    let mut done = Done::default();
+    if peer.deleting {
+        return done;
+    }
+    if with_claim && !peer.takes_claim {
+        done.effects.push(Effect::Finalizers {
+            name: name.to_owned(),
+            uid: peer.uid.clone(),
+            finalizers: vec![CLAIM_FINALIZER.to_owned()],
+        });
+    }
+    done.effects.push(Effect::Delete {
+        kind: Kind::Peer,
+        name: name.to_owned(),
+        uid: peer.uid.clone(),
+    });
+    let message = format!("Removed EtcdPeer with name {name:?}");
+    done.news
+        .push(News::done("PeerRemoved", ("EtcdPeer", name), message));
+    done
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

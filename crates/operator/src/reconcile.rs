@@ -23,6 +23,7 @@ use crate::build::{Images, Plot, etcd};
 use crate::effect::News;
 use crate::events::Reporter;
 use crate::execute::{Done, Executor};
+use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
@@ -54,6 +55,8 @@ pub struct Shared {
     pub reporter: Reporter,
     /// What certificates are made with.
     pub certificates: Arc<secure::Settings>,
+    /// Where figures go.
+    pub figures: Arc<Figures>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -86,13 +89,26 @@ pub enum Failed {
         #[source]
         source: Box<kube::Error>,
     },
+    /// The API server did not answer in time; it may have done it.
+    #[error("{doing}: no answer within {} s", EFFECT_LIMIT.as_secs())]
+    Slow {
+        /// What was asked.
+        doing: String,
+    },
 }
 
-pub(crate) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Failed {
+/// Waits for an answer of the API server, no longer than the Lease was made sure of.
+pub(crate) async fn in_time<T>(
+    doing: impl Into<String>,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Failed> {
     let doing = doing.into();
-    move |source| Failed::Api {
-        doing,
-        source: Box::new(source),
+    match tokio::time::timeout(EFFECT_LIMIT, asked).await {
+        Ok(answer) => answer.map_err(|source| Failed::Api {
+            doing,
+            source: Box::new(source),
+        }),
+        Err(_) => Err(Failed::Slow { doing }),
     }
 }
 
@@ -145,8 +161,12 @@ impl Shared {
         let objects = self.watches.members(names, &resource.uid().unwrap_or_default());
         let before = memory(&resource, &plot, &objects, kept);
         if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
-            let why = "spec.tls: the members' data is that of a cluster whose encryption was switched the other way; put it \
-                       back as it was";
+            let why = if cluster.tls {
+                "spec.tls: the data of this cluster is that of members that speak plain text; leave spec.tls out"
+            } else {
+                "spec.tls: the data of this cluster is that of members that speak TLS; write spec.tls as it was, {} for \
+                 quorate's own certificates"
+            };
             return self.hold(&resource, "Invalid", why, kept).await;
         }
         let mut material = None;
@@ -161,7 +181,7 @@ impl Shared {
                     (material, first) = (Some(ready), done);
                 }
                 Secured::Coming(done) => {
-                    if !cluster.paused && self.tenure.covers(EFFECT_LIMIT) {
+                    if !cluster.paused {
                         self.ask(&resource, names, done).await?;
                     }
                     return Ok(Some(SOONEST));
@@ -217,9 +237,11 @@ impl Shared {
 
     async fn ask(&self, resource: &EtcdCluster, names: &Names, done: Done) -> Result<(), Failed> {
         for effect in &done.effects {
-            apply(&self.client, &names.namespace, effect)
-                .await
-                .map_err(api(effect.to_string()))?;
+            if !self.tenure.covers(EFFECT_LIMIT) {
+                return Ok(());
+            }
+            let asked = apply(&self.client, &names.namespace, effect);
+            in_time(effect.to_string(), asked).await?;
         }
         for news in &done.news {
             self.reporter.tell(resource, news).await;
@@ -238,10 +260,9 @@ impl Shared {
         let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &namespace);
         let mut next = resource.clone();
         next.status = Some(status);
-        let written = clusters
-            .replace_status(&resource.name_any(), &PostParams::default(), &next)
-            .await;
-        written.map_err(api("store the status of the EtcdCluster"))?;
+        let (name, params) = (resource.name_any(), PostParams::default());
+        let written = clusters.replace_status(&name, &params, &next);
+        in_time("store the status of the EtcdCluster", written).await?;
         kept.replaced = resource.resource_version();
         Ok(())
     }
@@ -263,6 +284,7 @@ impl Pass<'_> {
                 detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
             });
         }
+        self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
         }
@@ -335,15 +357,16 @@ impl Pass<'_> {
                 field_manager: Some(FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
             };
-            match api_of
-                .patch_status(&peer.name_any(), &params, &Patch::Merge(patch))
-                .await
-            {
-                Err(error) if !is(&error, 404) && !is(&error, 409) => {
-                    return Err(api("store the status of an EtcdPeer")(error));
+            let patch = Patch::Merge(patch);
+            let name = peer.name_any();
+            let written = async {
+                match api_of.patch_status(&name, &params, &patch).await {
+                    // It is gone, or another is there.
+                    Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
+                    other => other.map(drop),
                 }
-                _ => {}
-            }
+            };
+            in_time("store the status of an EtcdPeer", written).await?;
         }
         Ok(())
     }

@@ -53,9 +53,10 @@ impl VolumeRecord {
         }
     }
 
-    /// Is it about a volume that was looked at, as this generation?
+    /// Is it about a volume of this generation, and final? One on which nothing was started yet gets the id of the volume
+    /// when that is first looked at. One that says otherwise never does: its volume is not the one that was started.
     pub fn is_of(&self, generation: Generation) -> bool {
-        self.generation == generation && !self.volume_id.is_empty()
+        self.generation == generation && (!self.volume_id.is_empty() || self.mark != Mark::Never)
     }
 
     /// Reads an annotation; `None` if it is none of ours.

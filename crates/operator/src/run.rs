@@ -3,9 +3,11 @@
 //! In: options. Out: nothing; it runs until it is told to stop. Members do not notice whether it runs.
 //! Never: two passes over one cluster at once; a pass without the Lease; an error that stops the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Client;
@@ -13,10 +15,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::build::Images;
-use crate::events::{Reporter, tracing_line};
+use crate::events::{Reporter, log_line};
 use crate::lease::Candidate;
 use crate::names::Names;
 use crate::reconcile::{Failed, Kept, Shared};
+use crate::serve::Served;
 use crate::tls::secure::Settings;
 use crate::wakeups::Wakeups;
 use crate::watch;
@@ -39,11 +42,34 @@ pub struct Options {
     pub images: Images,
     /// What certificates are made with.
     pub certificates: Settings,
+    /// Where metrics and readiness are served.
+    pub listen: SocketAddr,
+}
+
+/// Why an operator cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotRun {
+    /// The address is taken, or not one of this machine.
+    #[error("cannot listen at {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// No way to the API server.
+    #[error("cannot reach the API server: there is neither a service account nor a usable kubeconfig")]
+    Client(#[source] Box<kube::Error>),
 }
 
 /// Runs until `stop` ends.
-pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(), kube::Error> {
-    let client = Client::try_default().await?;
+pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(), CannotRun> {
+    let address = options.listen;
+    let listener = Served::bind(address).await;
+    let listener = listener.map_err(|source| CannotRun::Listen { address, source })?;
+    let client = Client::try_default().await;
+    let client = client.map_err(|error| CannotRun::Client(Box::new(error)))?;
     let mut background = JoinSet::new();
     let wakeups = Arc::new(Wakeups::default());
     let watches = watch::start(&client, options.watch.as_deref(), &wakeups, &mut background);
@@ -55,11 +81,20 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         certificates: Arc::new(options.certificates),
         tenure: candidate.tenure(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
+        figures: Arc::default(),
     };
+    let ready = Arc::new(AtomicBool::new(false));
+    let served = Served {
+        figures: shared.figures.clone(),
+        tenure: shared.tenure.clone(),
+        ready: ready.clone(),
+    };
+    background.spawn(served.run(listener));
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
-        tracing_line("all watches are up");
+        ready.store(true, Ordering::Relaxed);
+        log_line("all watches are up");
         Work::new(shared.clone(), wakeups).go_on().await;
     };
     tokio::select! {
@@ -79,9 +114,9 @@ struct Work {
     /// Kept between passes; not of those under way.
     kept: BTreeMap<Names, (Kept, u32)>,
     /// Clusters that were woken while a pass over them was under way.
-    again: std::collections::BTreeSet<Names>,
+    again: BTreeSet<Names>,
     passes: JoinSet<Ended>,
-    under_way: std::collections::BTreeSet<Names>,
+    under_way: BTreeSet<Names>,
 }
 
 struct Ended {
@@ -125,7 +160,7 @@ impl Work {
         }
     }
 
-    fn wake(&mut self, woken: std::collections::BTreeSet<Names>) {
+    fn wake(&mut self, woken: BTreeSet<Names>) {
         for names in woken {
             if self.under_way.contains(&names) {
                 self.again.insert(names);
@@ -157,7 +192,12 @@ impl Work {
             let (mut kept, failures) = self.kept.remove(&names).unwrap_or_default();
             let shared = self.shared.clone();
             self.passes.spawn(async move {
+                let began = Instant::now();
                 let result = shared.pass(&names, &mut kept).await;
+                match &result {
+                    Ok(None) => shared.figures.forget(&names),
+                    other => shared.figures.passed(&names, began.elapsed(), other.is_err()),
+                }
                 Ended {
                     names,
                     kept,
@@ -184,7 +224,7 @@ impl Work {
             Err(error) => {
                 let failures = failures.saturating_add(1);
                 let pause = Duration::from_millis(250) * 2u32.saturating_pow(failures.min(8));
-                tracing_line(&format!(
+                log_line(&format!(
                     "{}/{}: {}",
                     names.namespace,
                     names.cluster,

@@ -11,11 +11,12 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
+use quorate_core::memory::Mark;
 use quorate_core::model::Ordinal;
 
 use crate::build::{Plot, budget, claim, replica_set, service};
 use crate::effect::{Effect, Kind, News, Object};
-use crate::execute::Done;
+use crate::execute::{Done, take_down};
 use crate::names::VOLUME_ANNOTATION;
 use crate::observe::Objects;
 use crate::record::VolumeRecord;
@@ -87,6 +88,12 @@ fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects
     if peer.deleting {
         return end(slot, &name, done);
     }
+    if never_needed(plot, memory, ordinal, slot) {
+        let Done { effects, news } = take_down(slot, &name, true);
+        done.effects.extend(effects);
+        done.news.extend(news);
+        return;
+    }
     if slot.claim.is_none() {
         let made = claim::claim(plot, ordinal, memory);
         done.effects.push(Effect::Create(Object::Claim(Box::new(made))));
@@ -97,6 +104,18 @@ fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects
         done.effects.push(Effect::Create(Object::Set(Box::new(made))));
     }
     record(memory, ordinal, slot, &name, done);
+}
+
+/// A place that was made for a member that is no longer wanted before it ever was one: nothing was started there.
+fn never_needed(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects) -> bool {
+    let first = memory
+        .bootstrap
+        .as_ref()
+        .is_some_and(|b| b.members.contains_key(&ordinal));
+    let known = first || memory.slots.contains_key(&ordinal);
+    let claim = slot.claim.as_ref();
+    let unused = claim.is_none_or(|c| c.record.as_ref().is_some_and(|r| r.mark == Mark::Never));
+    ordinal.0 >= plot.cluster.replicas && !known && unused
 }
 
 /// An EtcdPeer that is being deleted and takes its claim along: the pod first, then the claim, then it.
@@ -159,3 +178,6 @@ fn owner_of_set(name: &str, uid: &str) -> OwnerReference {
         block_owner_deletion: Some(true),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,11 @@ pub async fn run(arguments: Operator) -> Result<(), Failure> {
             quorate: arguments.image,
             etcd: arguments.etcd_repository,
         },
+        listen: arguments.listen,
     };
     let run = quorate_operator::run(options, stop).await;
-    run.map_err(|error| Failure::failed(format!("cannot run the operator: {error}")))
+    run.map_err(|error| match std::error::Error::source(&error) {
+        Some(cause) => Failure::failed(format!("{error}: {cause}")),
+        None => Failure::failed(error.to_string()),
+    })
 }

@@ -93,6 +93,14 @@ fn a_parked_pod_shows_its_volume_once_that_is_on_record() {
         (wiped.place, wiped.first_start),
         (Place::Ready, FirstStart::Unknown)
     );
+    let mut memory = memory;
+    memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Intended;
+    slot.claim.as_mut().unwrap().record = Some(VolumeRecord::of(&memory, Ordinal(0), ""));
+    let another = view(&slot, &memory);
+    assert_eq!(
+        (another.place, another.first_start),
+        (Place::Ready, FirstStart::Unknown)
+    );
 }
 
 #[test]

@@ -19,11 +19,10 @@ use tokio::time::Instant;
 use super::rotation::Stage;
 use super::secrets::Keeper;
 use super::{Lifetimes, Material, own, prove};
-use crate::apply::is;
 use crate::build::Plot;
 use crate::execute::Done;
 use crate::observe::Objects;
-use crate::reconcile::{Failed, Shared, api};
+use crate::reconcile::{Failed, Shared, in_time};
 
 /// The user's Secrets are read this often, and this often while something is wrong with them.
 const READ_EVERY: Duration = Duration::from_secs(60);
@@ -182,13 +181,12 @@ impl Shared {
                 let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &plot.names.namespace);
                 let mut both = Vec::new();
                 for name in [&names.client, &names.peer] {
-                    both.push(match secrets.get(name).await {
-                        Ok(secret) => Ok(secret),
-                        Err(error) if is(&error, 404) => Err(format!(
+                    let found = in_time(format!("read Secret {name}"), secrets.get_opt(name)).await?;
+                    both.push(found.ok_or_else(|| {
+                        format!(
                             "Secret {name:?}, which spec.tls names, is not there; make it, with tls.crt, tls.key and ca.crt"
-                        )),
-                        Err(error) => return Err(api(format!("read Secret {name:?}"))(error)),
-                    });
+                        )
+                    }));
                 }
                 let read = match both.as_slice() {
                     [Ok(client), Ok(peer)] => own::material(client, peer),

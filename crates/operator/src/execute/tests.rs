@@ -1,0 +1,227 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use quorate_api::{Cluster, Ground, parse, resolve};
+use quorate_core::memory::{Bootstrap, Slot};
+use quorate_core::model::{PeerUrl, Time, Token};
+use quorate_pod::contract::{Found, How};
+use serde_json::json;
+
+use super::*;
+use crate::build::Images;
+use crate::names::Names;
+use crate::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
+use crate::slot::{Claim, Peer};
+
+const MANIFEST: &str = "apiVersion: etcd.improbable.io/v1alpha1
+kind: EtcdCluster
+metadata: {name: c}
+spec:
+  replicas: 1
+  version: 3.6.1
+  storage: {volumeClaimTemplate: {storageClassName: standard, resources: {requests: {storage: 1Gi}}}}
+";
+const V: Version = Version::new(3, 6, 1);
+
+/// Everything a [`Plot`] borrows.
+pub(crate) struct Ground0 {
+    names: Names,
+    cluster: Cluster,
+    owner: OwnerReference,
+    images: Images,
+}
+
+impl Ground0 {
+    pub(crate) fn new() -> Ground0 {
+        let manifest = parse(MANIFEST, "m").unwrap();
+        let (cluster, _) = resolve(&manifest, Ground::Kubernetes, MANIFEST, "m").unwrap();
+        Ground0 {
+            names: Names::of("n", "c"),
+            cluster,
+            owner: OwnerReference::default(),
+            images: Images::default(),
+        }
+    }
+
+    pub(crate) fn plot(&self) -> Plot<'_> {
+        Plot {
+            names: &self.names,
+            cluster: &self.cluster,
+            owner: &self.owner,
+            images: &self.images,
+            trusted: None,
+        }
+    }
+}
+
+pub(crate) fn peer() -> Peer {
+    Peer {
+        uid: "peer-1".to_owned(),
+        deleting: false,
+        takes_claim: false,
+        version: V,
+        generation: Generation(0),
+        config: "config-0".to_owned(),
+    }
+}
+
+pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> SlotObjects {
+    let mut slot = SlotObjects {
+        peer: Some(peer()),
+        claim: Some(Claim {
+            uid: "claim-1".to_owned(),
+            deleting: false,
+            record,
+        }),
+        set: Some("set-1".to_owned()),
+        pods: Vec::new(),
+    };
+    pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
+    slot
+}
+
+fn memory(mark: Mark) -> Memory {
+    let url = PeerUrl("http://c-0.c.n.svc:2380".to_owned());
+    let slot = Slot {
+        mark,
+        ..Slot::default()
+    };
+    Memory {
+        bootstrap: Some(Bootstrap {
+            token: Token("t".to_owned()),
+            members: [(Ordinal(0), url)].into(),
+        }),
+        slots: [(Ordinal(0), slot)].into(),
+        ..Memory::default()
+    }
+}
+
+fn effects(slot: SlotObjects, memory: &Memory, step: &Step) -> Result<Done, String> {
+    let (ground, mut objects) = (Ground0::new(), Objects::default());
+    objects.slots.insert(Ordinal(0), slot);
+    let plot = ground.plot();
+    let executor = Executor {
+        plot: &plot,
+        memory,
+        objects: &objects,
+        config: "config-0",
+    };
+    executor.effects(step)
+}
+
+fn start(version: Version) -> Step {
+    let url = PeerUrl("http://c-0.c.n.svc:2380".to_owned());
+    let how = StartHow::New {
+        token: Token("t".to_owned()),
+        initial: vec![(quorate_core::model::MemberName("c-0".to_owned()), url)],
+    };
+    Step::Start {
+        ordinal: Ordinal(0),
+        generation: Generation(0),
+        how,
+        version,
+    }
+}
+
+#[test]
+fn a_first_start_is_on_the_claim_before_the_pod_is_told() {
+    let memory = memory(Mark::Intended);
+    let record = VolumeRecord::of(&Memory::default(), Ordinal(0), "volume-1");
+    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], Some(record));
+    let done = effects(parked, &memory, &start(V)).unwrap();
+    let [
+        Effect::Annotate {
+            kind: Kind::Claim,
+            annotations: on_claim,
+            ..
+        },
+        Effect::Annotate {
+            kind: Kind::Pod,
+            uid,
+            annotations: on_pod,
+            ..
+        },
+    ] = &done.effects[..]
+    else {
+        panic!("{:?}", done.effects);
+    };
+    let record = VolumeRecord::read(&on_claim[VOLUME_ANNOTATION]).unwrap();
+    assert_eq!(
+        (record.mark, record.volume_id.as_str()),
+        (Mark::Intended, "volume-1")
+    );
+    let go = GoAhead::read(on_pod[START_ANNOTATION].as_bytes()).unwrap();
+    assert_eq!((uid.as_str(), go.pod.as_str()), (UID, UID));
+    assert!(matches!(go.how, How::New { .. }));
+    assert_eq!((go.member, go.cluster), (None, None));
+}
+
+#[test]
+fn nothing_is_started_that_is_not_remembered() {
+    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], None);
+    assert!(effects(parked, &memory(Mark::Never), &start(V)).is_err());
+}
+
+#[test]
+fn what_was_made_for_another_version_goes_first() {
+    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], None);
+    let done = effects(parked, &memory(Mark::Intended), &start(Version::new(3, 6, 2))).unwrap();
+    assert!(matches!(
+        &done.effects[..],
+        [Effect::Delete { kind: Kind::Peer, .. }]
+    ));
+}
+
+#[test]
+fn a_crashing_pod_is_made_anew() {
+    let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
+    let done = effects(slot(&[status], None), &memory(Mark::Started), &start(V)).unwrap();
+    assert!(matches!(&done.effects[..], [Effect::Delete { kind: Kind::Pod, uid, .. }] if uid == UID));
+}
+
+#[test]
+fn a_place_is_an_etcd_peer_made_for_what_is_asked() {
+    let provide = Step::Provide {
+        ordinal: Ordinal(0),
+        generation: Generation(3),
+        version: V,
+    };
+    let nothing = SlotObjects::default();
+    let done = effects(nothing, &Memory::default(), &provide).unwrap();
+    let [Effect::Create(Object::Peer(made))] = &done.effects[..] else {
+        panic!("{:?}", done.effects);
+    };
+    let start = made.spec.start.clone().unwrap();
+    assert_eq!((start.generation, start.config.as_str()), (3, "config-0"));
+    assert_eq!((made.spec.version.as_str(), done.news.len()), ("3.6.1", 1));
+    let other = effects(slot(&[], None), &Memory::default(), &provide).unwrap();
+    assert!(
+        matches!(&other.effects[..], [Effect::Delete { kind: Kind::Peer, .. }]),
+        "made anew"
+    );
+}
+
+#[test]
+fn a_stop_keeps_the_claim_and_a_scaled_away_member_does_not() {
+    let stop = Step::Stop {
+        ordinal: Ordinal(0),
+        since: Time(0),
+    };
+    let done = effects(slot(&[], None), &memory(Mark::Started), &stop).unwrap();
+    assert!(matches!(
+        &done.effects[..],
+        [Effect::Delete { kind: Kind::Peer, .. }]
+    ));
+    let aside = Step::SetAside {
+        ordinal: Ordinal(0),
+        generation: Generation(0),
+    };
+    let done = effects(slot(&[], None), &memory(Mark::Never), &aside).unwrap();
+    let [
+        Effect::Finalizers { finalizers, .. },
+        Effect::Delete { kind: Kind::Peer, .. },
+    ] = &done.effects[..]
+    else {
+        panic!("{:?}", done.effects);
+    };
+    assert_eq!(finalizers, &[CLAIM_FINALIZER]);
+}

@@ -1,0 +1,291 @@
+//! The one Kubernetes of this machine, with the operator of this checkout running in it under its own rights.
+//!
+//! In: what `make tools-kube` and `make image` left. Out: kubectl, and an operator that is installed and ready.
+//! Never: a bed taken down here, for other test programs follow on it; `make e2e-kube` does that.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{PATIENCE, said, until};
+use crate::cluster::binary;
+use crate::etcd;
+
+/// Where the operator is installed.
+pub const OPERATOR_NAMESPACE: &str = "quorate-system";
+const OPERATOR: &str = "quorate-operator";
+const OPERATOR_PODS: &str = "app.kubernetes.io/name=quorate-operator";
+/// On the operator's pods: which build of the image they run, since its name is always the same.
+const BUILD_ANNOTATION: &str = "quorate.test/build";
+
+/// A Kubernetes with the operator in it.
+pub struct Bed {
+    kubectl: PathBuf,
+    dir: PathBuf,
+    /// Taken by every test; alone by those that disturb all others.
+    peace: RwLock<()>,
+}
+
+/// This checkout.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The value of a line `NAME=value` in `tools/versions`.
+fn pinned(name: &str) -> String {
+    let text = std::fs::read_to_string(root().join("tools/versions")).expect("tools/versions");
+    let value = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
+    value
+        .unwrap_or_else(|| panic!("{name} in tools/versions"))
+        .to_owned()
+}
+
+impl Bed {
+    /// The bed, started and installed on first use.
+    pub fn get() -> &'static Bed {
+        static BED: OnceLock<Bed> = OnceLock::new();
+        BED.get_or_init(|| {
+            let dir =
+                std::env::var_os("QUORATE_KUBE_DIR").map_or("/var/lib/quorate-kube".into(), PathBuf::from);
+            let bed = Bed {
+                kubectl: etcd::cache().join("kube").join(pinned("KUBE")).join("kubectl"),
+                dir,
+                peace: RwLock::new(()),
+            };
+            bed.script(&["up"]);
+            bed.install();
+            bed
+        })
+    }
+
+    /// A share of the bed, beside other tests.
+    pub fn beside_others(&self) -> RwLockReadGuard<'_, ()> {
+        self.peace.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The bed for this test alone: it takes away what others rely on.
+    pub fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.peace
+            .write()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Where the bed keeps its state.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    /// Runs `scripts/kube`, which must succeed.
+    pub fn script(&self, args: &[&str]) -> String {
+        let output = Command::new(root().join("scripts/kube"))
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .expect("scripts/kube can be run");
+        assert!(
+            output.status.success(),
+            "scripts/kube {args:?}: {}",
+            said(&output)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
+        command
+    }
+
+    /// Runs kubectl.
+    pub fn kubectl(&self, args: &[&str]) -> Output {
+        self.command(args)
+            .stdin(Stdio::null())
+            .output()
+            .expect("kubectl can be run; `make tools-kube` puts it in the cache")
+    }
+
+    /// Runs kubectl with `input` on its standard input.
+    pub fn kubectl_with(&self, args: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl can be run; `make tools-kube` puts it in the cache");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // A command that refuses its flags ends before it reads; what it says is in its output.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("our own child can be awaited")
+    }
+
+    /// Runs kubectl, which must succeed, and gives what it printed.
+    pub fn must(&self, args: &[&str]) -> String {
+        let output = self.kubectl(args);
+        assert!(output.status.success(), "kubectl {args:?}: {}", said(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// An object or a list as JSON; `None` if it is not there.
+    pub fn json(&self, args: &[&str]) -> Option<Value> {
+        let output = self.kubectl(&[&["get", "-o", "json", "--ignore-not-found"], args].concat());
+        serde_json::from_slice(&output.stdout)
+            .ok()
+            .filter(|_| output.status.success())
+    }
+
+    fn image(&self) -> PathBuf {
+        let target = binary();
+        let target = target
+            .parent()
+            .and_then(Path::parent)
+            .expect("target/<profile>/quorate");
+        let tar = target.join("image/quorate.tar");
+        assert!(
+            tar.exists(),
+            "{} is missing: run `make image` first",
+            tar.display()
+        );
+        tar
+    }
+
+    /// Puts this checkout's operator in place, and waits until it is ready.
+    fn install(&self) {
+        let tar = self.image();
+        let meta = tar.metadata().expect("the image can be looked at");
+        let age = meta
+            .modified()
+            .ok()
+            .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let build = format!("{}-{}", meta.len(), age.unwrap_or_default().as_millis());
+        let deployment = self.json(&["-n", OPERATOR_NAMESPACE, "deployment", OPERATOR]);
+        let running = deployment.and_then(|d| {
+            let annotations = d.pointer("/spec/template/metadata/annotations")?;
+            annotations.get(BUILD_ANNOTATION)?.as_str().map(str::to_owned)
+        });
+        if running.as_deref() != Some(&build) {
+            self.script(&["image", tar.to_str().expect("a path in UTF-8")]);
+        }
+        let installed = self.kubectl_with(&["apply", "-f", "-"], &install_stream());
+        assert!(installed.status.success(), "kubectl apply: {}", said(&installed));
+        let patch = json!({"spec": {"template": {"metadata": {"annotations": {BUILD_ANNOTATION: build}}}}});
+        let patch = patch.to_string();
+        self.must(&[
+            "-n",
+            OPERATOR_NAMESPACE,
+            "patch",
+            "deployment",
+            OPERATOR,
+            "-p",
+            &patch,
+        ]);
+        self.await_operator();
+    }
+
+    /// Waits until the operator is ready.
+    pub fn await_operator(&self) {
+        let wait = ["rollout", "status", "deployment", OPERATOR, "--timeout=120s"];
+        let output = self.kubectl(&[&["-n", OPERATOR_NAMESPACE], &wait[..]].concat());
+        assert!(
+            output.status.success(),
+            "the operator does not get ready: {}\n{}\n{}",
+            said(&output),
+            said(&self.kubectl(&["-n", OPERATOR_NAMESPACE, "describe", "pods"])),
+            self.operator_log(40)
+        );
+    }
+
+    /// Ends the operator's pod at once, as when its node is lost; another takes its place.
+    pub fn kill_operator(&self) {
+        self.must(&[
+            "-n",
+            OPERATOR_NAMESPACE,
+            "delete",
+            "pods",
+            "--selector",
+            OPERATOR_PODS,
+            "--grace-period=0",
+            "--force",
+        ]);
+    }
+
+    /// Sends the operator away, or has it come back.
+    pub fn scale_operator(&self, replicas: u32) {
+        let replicas = format!("--replicas={replicas}");
+        self.must(&[
+            "-n",
+            OPERATOR_NAMESPACE,
+            "scale",
+            "deployment",
+            OPERATOR,
+            &replicas,
+        ]);
+        if replicas == "--replicas=0" {
+            let gone = until(Duration::from_secs(60), || {
+                self.operator_pods().is_empty().then_some(())
+            });
+            assert!(gone.is_some(), "the operator does not go away");
+        } else {
+            self.await_operator();
+        }
+    }
+
+    fn operator_pods(&self) -> Vec<String> {
+        let pods = self.must(&[
+            "-n",
+            OPERATOR_NAMESPACE,
+            "get",
+            "pods",
+            "-l",
+            OPERATOR_PODS,
+            "-o",
+            "name",
+        ]);
+        pods.lines().map(str::to_owned).collect()
+    }
+
+    /// The operator's last lines.
+    pub fn operator_log(&self, lines: usize) -> String {
+        let tail = format!("--tail={lines}");
+        said(&self.kubectl(&[
+            "-n",
+            OPERATOR_NAMESPACE,
+            "logs",
+            "-l",
+            OPERATOR_PODS,
+            "--prefix",
+            &tail,
+        ]))
+    }
+
+    /// Waits until `look` finds something, or fails with `what` and `picture`.
+    pub fn wait_for<T>(
+        &self,
+        what: &str,
+        picture: impl Fn() -> String,
+        look: impl FnMut() -> Option<T>,
+    ) -> T {
+        until(PATIENCE, look).unwrap_or_else(|| panic!("not {what} after {PATIENCE:?}\n{}", picture()))
+    }
+}
+
+/// What `quorate install` prints for the image that `make image` builds.
+pub fn install_stream() -> String {
+    let output = Command::new(binary())
+        .args(["install", "--image", "quorate:dev"])
+        .output()
+        .expect("the binary can be run");
+    assert!(output.status.success(), "quorate install: {}", said(&output));
+    String::from_utf8(output.stdout).expect("YAML is text")
+}

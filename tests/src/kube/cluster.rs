@@ -1,0 +1,251 @@
+//! One EtcdCluster in a namespace, as a user sees it: its manifest, its status, its pods.
+
+use std::process::Output;
+
+use quorate_client::{Identity, Tls};
+use serde_json::Value;
+
+use super::bed::Bed;
+use super::namespace::Namespace;
+use super::said;
+
+/// The label by which users find what belongs to a cluster.
+pub const CLUSTER_LABEL: &str = "etcd.improbable.io/cluster-name";
+
+/// A manifest with the least there is to say, and resources that a quota can count.
+pub fn manifest(name: &str, replicas: u32, version: &str) -> String {
+    format!(
+        "apiVersion: etcd.improbable.io/v1alpha1
+kind: EtcdCluster
+metadata:
+  name: {name}
+spec:
+  replicas: {replicas}
+  version: {version}
+  storage:
+    volumeClaimTemplate:
+      storageClassName: standard
+      resources:
+        requests:
+          storage: 50Mi
+  podTemplate:
+    resources:
+      requests: {{cpu: 20m, memory: 64Mi}}
+      limits: {{cpu: '1', memory: 512Mi}}
+"
+    )
+}
+
+/// For etcdctl in a member's pod, with the member's own certificate.
+const WITH_CERTIFICATES: [&str; 4] = [
+    "--endpoints=https://localhost:2379",
+    "--cacert=/etc/etcd/certs/ca.crt",
+    "--cert=/etc/etcd/certs/server.crt",
+    "--key=/etc/etcd/certs/server.key",
+];
+
+/// What clients of a cluster connect with, from the Secret for them. Every member is good under the Service's name.
+pub fn client_tls(namespace: &str, cluster: &str) -> Option<Tls> {
+    let name = format!("{cluster}-client");
+    let part = |key: &str| {
+        let template = format!("go-template={{{{index .data {key:?} | base64decode}}}}");
+        let args = ["-n", namespace, "get", "secret", &name, "-o", &template];
+        let output = Bed::get().kubectl(&args);
+        output.status.success().then_some(output.stdout)
+    };
+    let identity = Identity {
+        cert_pem: part("tls.crt")?,
+        key_pem: part("tls.key")?,
+    };
+    let tls = Tls::from_pem(part("ca.crt")?, Some(identity)).ok()?;
+    Some(tls.with_server_name(format!("{cluster}-client.{namespace}.svc")))
+}
+
+/// A handle to an EtcdCluster that was handed to the API server.
+pub struct KubeCluster<'a> {
+    /// Where it is.
+    pub namespace: &'a Namespace,
+    /// Its name.
+    pub name: String,
+}
+
+/// A member, as `status.members` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl<'a> KubeCluster<'a> {
+    /// The EtcdCluster `name` of `namespace`.
+    pub fn of(namespace: &'a Namespace, name: &str) -> KubeCluster<'a> {
+        KubeCluster {
+            namespace,
+            name: name.to_owned(),
+        }
+    }
+
+    /// It as it is; `Null` if it is not there.
+    pub fn get(&self) -> Value {
+        self.namespace
+            .json(&["etcdcluster", &self.name])
+            .unwrap_or_default()
+    }
+
+    /// Waits until it is as asked, and gives it as it was then.
+    pub fn wait_for(&self, what: &str, test: impl Fn(&Value) -> bool) -> Value {
+        let what = format!("{}: {what}", self.name);
+        self.namespace
+            .wait_for(&what, || Some(self.get()).filter(|c| test(c)))
+    }
+
+    /// Waits until `replicas` healthy voters run `version` and it says that all is as wanted.
+    pub fn await_ready(&self, replicas: usize, version: &str) -> Value {
+        self.wait_for(&format!("{replicas} healthy members of {version}"), |c| {
+            is_ready(c, replicas, version)
+        })
+    }
+
+    /// Waits until the condition `kind` has this status and reason, and gives its message.
+    pub fn await_condition(&self, kind: &str, status: &str, reason: &str) -> String {
+        let held = |c: &Value| {
+            let held = condition(c, kind).filter(|c| c["status"] == status && c["reason"] == reason);
+            held.map(|c| text(&c["message"]))
+        };
+        let cluster = self.wait_for(&format!("{kind}={status} because of {reason}"), |c| {
+            held(c).is_some()
+        });
+        held(&cluster).unwrap_or_default()
+    }
+
+    /// As a user does it.
+    pub fn scale(&self, replicas: u32) {
+        let replicas = format!("--replicas={replicas}");
+        self.namespace
+            .must(&["scale", "etcdcluster", &self.name, &replicas]);
+    }
+
+    /// Changes its spec by a merge patch.
+    pub fn patch(&self, spec: &Value) -> Output {
+        let patch = serde_json::json!({"spec": spec}).to_string();
+        self.namespace
+            .kubectl(&["patch", "etcdcluster", &self.name, "--type=merge", "-p", &patch])
+    }
+
+    /// Asks for another etcd version.
+    pub fn set_version(&self, version: &str) {
+        let output = self.patch(&serde_json::json!({"version": version}));
+        assert!(output.status.success(), "{}", said(&output));
+    }
+
+    /// The selector of all that is its.
+    pub fn selector(&self) -> String {
+        format!("{CLUSTER_LABEL}={}", self.name)
+    }
+
+    /// Its pods.
+    pub fn pods(&self) -> Vec<Value> {
+        self.namespace.items(&["pods", "-l", &self.selector()])
+    }
+
+    /// The pod of a member, made after all others of it.
+    pub fn pod(&self, member: &str) -> Option<Value> {
+        let selector = format!("etcd.improbable.io/peer-name={member}");
+        let mut pods = self.namespace.items(&["pods", "-l", &selector]);
+        pods.retain(|p| p["metadata"]["deletionTimestamp"].is_null());
+        pods.pop()
+    }
+
+    /// Runs etcdctl in the pod of the first member.
+    pub fn etcdctl(&self, args: &[&str]) -> Output {
+        let pod = self.pod(&format!("{}-0", self.name)).unwrap_or_default();
+        let name = text(&pod["metadata"]["name"]);
+        let before = [
+            "exec",
+            &name,
+            "-c",
+            "etcd",
+            "--",
+            "etcdctl",
+            "--command-timeout=5s",
+        ];
+        let volumes = pod["spec"]["volumes"].as_array();
+        let encrypted = volumes.is_some_and(|all| all.iter().any(|v| v["name"] == "certs"));
+        let tls: &[&str] = if encrypted { &WITH_CERTIFICATES } else { &[] };
+        self.namespace.kubectl(&[&before[..], tls, args].concat())
+    }
+
+    /// What its clients connect with, from the Secret for them; `None` if it speaks plain text.
+    pub fn client_tls(&self) -> Option<Tls> {
+        client_tls(&self.namespace.name, &self.name)
+    }
+
+    /// Writes a key, which must succeed within the usual patience.
+    pub fn put(&self, key: &str, value: &str) {
+        self.namespace
+            .wait_for(&format!("{}: {key} written", self.name), || {
+                self.etcdctl(&["put", key, value]).status.success().then_some(())
+            });
+    }
+
+    /// Reads a key; empty if it is not there.
+    pub fn value(&self, key: &str) -> String {
+        self.namespace
+            .wait_for(&format!("{}: {key} read", self.name), || {
+                let output = self.etcdctl(&["get", key, "--print-value-only"]);
+                let value = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+                output.status.success().then_some(value)
+            })
+    }
+
+    /// The id of the cluster itself, from etcd.
+    pub fn cluster_id(&self) -> String {
+        self.namespace
+            .wait_for(&format!("{}: its id told", self.name), || {
+                let output = self.etcdctl(&["member", "list", "-w", "json"]);
+                let told: Value = serde_json::from_slice(&output.stdout).ok()?;
+                Some(told["header"]["cluster_id"].to_string())
+            })
+    }
+
+    /// The uid of a member's pod.
+    pub fn pod_uid(&self, member: &str) -> Option<String> {
+        self.pod(member).map(|p| text(&p["metadata"]["uid"]))
+    }
+}
+
+/// A string of JSON without its quotes.
+pub fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A condition of an object.
+pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
+    let all = object["status"]["conditions"].as_array()?;
+    all.iter().find(|c| c["type"] == kind)
+}
+
+/// The members of an EtcdCluster.
+pub fn members(cluster: &Value) -> Vec<Member> {
+    let all = cluster["status"]["members"].as_array().into_iter().flatten();
+    all.map(|m| Member {
+        id: text(&m["id"]),
+        name: text(&m["name"]),
+    })
+    .collect()
+}
+
+/// `replicas` healthy voters of `version`, and it says that all is as wanted, about the spec as it is.
+pub fn is_ready(cluster: &Value, replicas: usize, version: &str) -> bool {
+    let status = &cluster["status"];
+    let current = status["observedGeneration"] == cluster["metadata"]["generation"];
+    let members = status["members"].as_array().map_or(&[][..], Vec::as_slice);
+    let well = |m: &&Value| m["healthy"] == true && m["learner"] != true && m["version"] == version;
+    current
+        && condition(cluster, "Ready").is_some_and(|c| c["status"] == "True")
+        && members.len() == replicas
+        && members.iter().filter(well).count() == replicas
+        && status["replicas"] == replicas
+}

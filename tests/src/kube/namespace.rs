@@ -1,0 +1,167 @@
+//! A test's own namespace, with a ResourceQuota as in places that many people share. Deleted with all that is in it when
+//! dropped; claims' volumes go with it.
+
+use std::process::Output;
+use std::sync::RwLockReadGuard;
+
+use serde_json::Value;
+
+use super::bed::Bed;
+use super::cluster::KubeCluster;
+use super::said;
+
+/// A namespace of the bed.
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    bed: &'static Bed,
+    // Let go of last.
+    _share: Option<RwLockReadGuard<'static, ()>>,
+}
+
+const QUOTA: &str = "
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: quota}
+spec:
+  hard: {pods: '24', persistentvolumeclaims: '12', requests.cpu: '4', requests.memory: 8Gi, limits.cpu: '24', limits.memory: 24Gi}
+";
+
+impl Namespace {
+    /// A new namespace, used beside other tests.
+    pub fn new(purpose: &str) -> Namespace {
+        let bed = Bed::get();
+        Namespace::make(bed, purpose, Some(bed.beside_others()))
+    }
+
+    /// A new namespace of a test that has the bed alone: see [`Bed::alone`].
+    pub fn alone(purpose: &str) -> Namespace {
+        Namespace::make(Bed::get(), purpose, None)
+    }
+
+    fn make(bed: &'static Bed, purpose: &str, share: Option<RwLockReadGuard<'static, ()>>) -> Namespace {
+        let name = format!("{purpose}-{:06x}", fastrand::u32(..1 << 24));
+        bed.must(&["create", "namespace", &name]);
+        let namespace = Namespace {
+            name,
+            bed,
+            _share: share,
+        };
+        namespace.apply(QUOTA);
+        namespace
+    }
+
+    /// The bed it is in.
+    pub fn bed(&self) -> &'static Bed {
+        self.bed
+    }
+
+    /// Runs kubectl in this namespace.
+    pub fn kubectl(&self, args: &[&str]) -> Output {
+        self.bed.kubectl(&[&["-n", &self.name], args].concat())
+    }
+
+    /// Runs kubectl in this namespace, which must succeed, and gives what it printed.
+    pub fn must(&self, args: &[&str]) -> String {
+        self.bed.must(&[&["-n", &self.name], args].concat())
+    }
+
+    /// An object or a list of this namespace as JSON; `None` if it is not there.
+    pub fn json(&self, args: &[&str]) -> Option<Value> {
+        self.bed.json(&[&["-n", &self.name], args].concat())
+    }
+
+    /// The items of a list of this namespace.
+    pub fn items(&self, args: &[&str]) -> Vec<Value> {
+        let list = self.json(args).and_then(|l| l.get("items")?.as_array().cloned());
+        list.unwrap_or_default()
+    }
+
+    /// The names of the objects of a list of this namespace, sorted.
+    pub fn names(&self, args: &[&str]) -> Vec<String> {
+        let items = self.items(args);
+        let names = items
+            .iter()
+            .filter_map(|i| i["metadata"]["name"].as_str().map(str::to_owned));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
+    /// Hands objects to the API server, which may refuse them.
+    pub fn try_apply(&self, yaml: &str, flags: &[&str]) -> Output {
+        self.bed
+            .kubectl_with(&[&["-n", &self.name, "apply", "-f", "-"], flags].concat(), yaml)
+    }
+
+    /// Hands objects to the API server.
+    pub fn apply(&self, yaml: &str) {
+        let output = self.try_apply(yaml, &[]);
+        assert!(
+            output.status.success(),
+            "kubectl apply: {}\n{yaml}",
+            said(&output)
+        );
+    }
+
+    /// Hands over the manifest of a cluster of this namespace, and gives a handle to it.
+    pub fn create(&self, name: &str, yaml: &str) -> KubeCluster<'_> {
+        self.apply(yaml);
+        KubeCluster::of(self, name)
+    }
+
+    /// Waits until `look` finds something, or fails with all there is to see here.
+    pub fn wait_for<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        self.bed.wait_for(what, || self.picture(), look)
+    }
+
+    /// Waits until there is an event with this reason whose message contains `part`.
+    pub fn await_event(&self, reason: &str, part: &str) -> Value {
+        self.wait_for(&format!("an event {reason} with {part:?}"), || {
+            self.events(reason)
+                .into_iter()
+                .find(|e| e["message"].as_str().is_some_and(|m| m.contains(part)))
+        })
+    }
+
+    /// The events with this reason.
+    pub fn events(&self, reason: &str) -> Vec<Value> {
+        self.items(&["events", "--field-selector", &format!("reason={reason}")])
+    }
+
+    /// All there is to see: for whoever reads why a test failed.
+    pub fn picture(&self) -> String {
+        let mut parts = vec![format!("--- the operator ---\n{}", self.bed.operator_log(60))];
+        let mut show = |args: &[&str]| {
+            parts.push(format!(
+                "--- kubectl {} ---\n{}",
+                args.join(" "),
+                said(&self.kubectl(args))
+            ));
+        };
+        show(&[
+            "get",
+            "etcdclusters,etcdpeers,pods,persistentvolumeclaims",
+            "-o",
+            "wide",
+        ]);
+        show(&["get", "etcdclusters", "-o", "yaml"]);
+        show(&["get", "events", "--sort-by=.lastTimestamp"]);
+        for pod in self.names(&["pods"]) {
+            show(&["describe", "pod", &pod]);
+            show(&["logs", &pod, "--all-containers", "--prefix", "--tail=25"]);
+        }
+        parts.join("\n")
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.picture());
+        }
+        // Not awaited: it takes a while, and nobody needs its name again.
+        self.bed
+            .kubectl(&["delete", "namespace", &self.name, "--wait=false"]);
+    }
+}

@@ -1,0 +1,41 @@
+//! The files of a member's volume, reached on the node's disk: behind the back of everyone, as an accident would.
+
+use std::path::PathBuf;
+
+use super::cluster::{KubeCluster, text};
+
+/// Where a hostpath volume is, as the node sees it; the bed keeps it in its own directory.
+const NODE_PATH: &str = "/tmp/hostpath_pv/";
+
+/// The directory of the volume that the claim `name` is bound to.
+pub fn directory(cluster: &KubeCluster<'_>, name: &str) -> PathBuf {
+    let claim = cluster.namespace.json(&["persistentvolumeclaim", name]);
+    let claim = claim.unwrap_or_else(|| panic!("there is no claim {name}"));
+    let bed = cluster.namespace.bed();
+    let volume = bed.json(&["persistentvolume", &text(&claim["spec"]["volumeName"])]);
+    let path = volume
+        .map(|v| text(&v["spec"]["hostPath"]["path"]))
+        .unwrap_or_default();
+    let inside = path.strip_prefix(NODE_PATH);
+    let inside =
+        inside.unwrap_or_else(|| panic!("the volume of {name} is at {path:?}, not below {NODE_PATH}"));
+    bed.dir().join("volumes").join(inside)
+}
+
+/// Deletes everything in the volume of the claim `name`; the claim itself stays as it is.
+pub fn wipe(cluster: &KubeCluster<'_>, name: &str) {
+    let directory = directory(cluster, name);
+    let entries = std::fs::read_dir(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
+    let mut wiped = 0;
+    for entry in entries {
+        let path = entry.expect("a directory can be read").path();
+        let removed = if path.is_dir() {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
+        };
+        removed.unwrap_or_else(|e| panic!("cannot delete {}: {e}", path.display()));
+        wiped += 1;
+    }
+    assert!(wiped > 0, "there was nothing in {}", directory.display());
+}

@@ -1,0 +1,177 @@
+//! Manifests that cannot be right, and places in which a right one cannot run: told, and nothing is harmed.
+#![cfg(feature = "kube")]
+
+use quorate_tests::etcd;
+use quorate_tests::kube::bed::Bed;
+use quorate_tests::kube::cluster::{condition, manifest, members, text};
+use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::said;
+use serde_json::{Value, json};
+
+#[test]
+fn a_wrong_manifest_is_refused_with_all_its_faults() {
+    let namespace = Namespace::new("refused");
+    let good = manifest("c", 3, "3.6.1");
+    let reserved = "  podTemplate:\n    metadata:\n      annotations:\n        etcd.improbable.io/x: y\n";
+    let cases: [(String, &[&str]); 4] = [
+        (
+            good.replace("      storageClassName: standard\n", "")
+                .replace("replicas: 3", "replicas: 0"),
+            &[
+                "spec.storage.volumeClaimTemplate.storageClassName: Required value",
+                "spec.replicas",
+            ],
+        ),
+        (
+            good.replace("3.6.1", "4.0.0")
+                .replace("  podTemplate:\n", reserved),
+            &[
+                "only Etcd version 3 is supported",
+                "is a reserved name ('etcd.improbable.io' prefix)",
+            ],
+        ),
+        (good.replace("3.6.1", "3.6"), &["3.6 is not in dotted-tri format"]),
+        (good.replace("name: c", "name: 1c"), &["begin with a letter"]),
+    ];
+    for (yaml, faults) in cases {
+        let refused = namespace.try_apply(&yaml, &[]);
+        assert!(!refused.status.success(), "let in:\n{yaml}");
+        for fault in faults {
+            assert!(
+                said(&refused).contains(fault),
+                "{fault:?} is not in: {}",
+                said(&refused)
+            );
+        }
+    }
+    assert_eq!(namespace.names(&["etcdclusters"]), [String::new(); 0]);
+}
+
+/// The definition of EtcdClusters without its rules, as an administrator's older one may be; put back when dropped.
+struct NoRules {
+    definition: Value,
+    bed: &'static Bed,
+}
+
+const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
+
+impl NoRules {
+    fn begin(bed: &'static Bed) -> NoRules {
+        let mut definition = bed.json(&DEFINITION).expect("the definition");
+        let path = "/spec/versions/0/schema/openAPIV3Schema";
+        let lax = json!([{"op": "replace", "path": path, "value": {"type": "object", "properties": {
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }}}]);
+        bed.must(
+            &[
+                &["patch"],
+                &DEFINITION[..],
+                &["--type=json", "-p", &lax.to_string()],
+            ]
+            .concat(),
+        );
+        let metadata = definition["metadata"].as_object_mut().expect("metadata");
+        metadata.remove("resourceVersion");
+        NoRules { definition, bed }
+    }
+}
+
+impl Drop for NoRules {
+    fn drop(&mut self) {
+        let put_back = self
+            .bed
+            .kubectl_with(&["replace", "-f", "-"], &self.definition.to_string());
+        if !put_back.status.success() {
+            eprintln!("the rules of EtcdClusters are not back: {}", said(&put_back));
+        }
+    }
+}
+
+/// Rules come and go in an API server within moments, not at once.
+fn patch_until_let_in(
+    namespace: &Namespace,
+    cluster: &quorate_tests::kube::cluster::KubeCluster<'_>,
+    spec: &Value,
+) {
+    namespace.wait_for("the change let in", || {
+        cluster.patch(spec).status.success().then_some(())
+    });
+}
+
+#[test]
+fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::alone("slipped");
+    let cluster = namespace.create("c", &manifest("c", 1, &version));
+    let before = cluster.await_ready(1, &version);
+    let pod = cluster.pod_uid("c-0");
+
+    let no_rules = NoRules::begin(bed);
+    let spec = json!({"version": "foo", "storage": {"volumeClaimTemplate": {"storageClassName": null}}});
+    patch_until_let_in(&namespace, &cluster, &spec);
+    let invalid = cluster.wait_for("told what is wrong", |c| {
+        condition(c, "Ready").is_some_and(|r| r["reason"] == "Invalid" && r["status"] == "False")
+    });
+    let message = text(&condition(&invalid, "Ready").expect("a condition")["message"]);
+    for fault in ["spec.version", "storageClassName"] {
+        assert!(message.contains(fault), "{message}");
+    }
+    assert_eq!(
+        members(&invalid),
+        members(&before),
+        "what was known is still there"
+    );
+    assert_eq!(cluster.pod_uid("c-0"), pod, "its pod was left alone");
+
+    let storage = before["spec"]["storage"].clone();
+    patch_until_let_in(
+        &namespace,
+        &cluster,
+        &json!({"version": version, "storage": storage}),
+    );
+    drop(no_rules);
+    let after = cluster.await_ready(1, &version);
+    assert_eq!(members(&after), members(&before));
+    assert_eq!(cluster.pod_uid("c-0"), pod);
+    namespace.wait_for("the rules in force again", || {
+        (!cluster.patch(&json!({"version": "foo"})).status.success()).then_some(())
+    });
+}
+
+#[test]
+fn a_pod_without_a_node_and_a_claim_without_a_class_are_told_and_mended_by_what_was_missing() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("nowhere");
+    let label = format!("quorate.test/{}", namespace.name);
+    let picky = format!("  podTemplate:\n    nodeSelector: {{{label}: 'yes'}}\n");
+    let yaml = manifest("picky", 1, &version).replace("  podTemplate:\n", &picky);
+    let unscheduled = namespace.create("picky", &yaml);
+    let class = namespace.name.clone();
+    let yaml = manifest("classless", 1, &version).replace(
+        "storageClassName: standard",
+        &format!("storageClassName: {class}"),
+    );
+    let unbound = namespace.create("classless", &yaml);
+    for (cluster, word) in [(&unscheduled, "node"), (&unbound, "PersistentVolumeClaim")] {
+        let told = namespace.wait_for("why its pod is not there", || {
+            let message = cluster.await_condition("Ready", "False", "Preparing");
+            message.contains(word).then_some(message)
+        });
+        println!("{}: {told}", cluster.name);
+    }
+    let bed = namespace.bed();
+    let node = bed.must(&["get", "nodes", "-o", "name"]);
+    let node = node.lines().next().expect("a node").to_owned();
+    bed.must(&["label", &node, &format!("{label}=yes")]);
+    namespace.apply(&format!(
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{name: {class}}}\n\
+         provisioner: kubernetes.io/host-path\nreclaimPolicy: Delete\nvolumeBindingMode: Immediate\n"
+    ));
+    unscheduled.await_ready(1, &version);
+    unbound.await_ready(1, &version);
+    bed.must(&["label", &node, &format!("{label}-")]);
+    bed.must(&["delete", "storageclass", &class]);
+}

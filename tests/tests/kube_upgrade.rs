@@ -1,0 +1,123 @@
+//! Version changes by editing one value of the manifest, under clients that write down every answer.
+#![cfg(feature = "kube")]
+
+use quorate_tests::etcd;
+use quorate_tests::kube::bed::Bed;
+use quorate_tests::kube::cluster::{KubeCluster, manifest, members};
+use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::said;
+use quorate_tests::kube::traffic::Traffic;
+use serde_json::json;
+
+fn oldest(minor: &str) -> String {
+    let prefix = format!("{minor}.");
+    let found = etcd::versions().into_iter().find(|v| v.starts_with(&prefix));
+    found.unwrap_or_else(|| panic!("no etcd {minor}: run `make tools`"))
+}
+
+/// What people watch: the version of each EtcdPeer, and of the cluster.
+fn says_version(cluster: &KubeCluster<'_>, version: &str) {
+    for n in 0..3 {
+        let name = format!("{}-{n}", cluster.name);
+        cluster
+            .namespace
+            .wait_for(&format!("{name} reports {version}"), || {
+                let peer = cluster.namespace.json(&["etcdpeer", &name])?;
+                (peer["status"]["serverVersion"] == version && peer["spec"]["version"] == version)
+                    .then_some(())
+            });
+    }
+    let minor = version.rsplit_once('.').expect("a version").0;
+    assert_eq!(cluster.get()["status"]["clusterVersion"], format!("{minor}.0"));
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_in_a_patch_and_a_minor_upgrade() {
+    let path = [oldest("3.5"), etcd::newest("3.5"), etcd::newest("3.6")];
+    assert_ne!(path[0], path[1], "two patches of 3.5 are in the cache");
+    let namespace = Namespace::new("upgrade");
+    let cluster = namespace.create("c", &manifest("c", 3, &path[0]));
+    let before = cluster.await_ready(3, &path[0]);
+    let id = cluster.cluster_id();
+    says_version(&cluster, &path[0]);
+    let traffic = Traffic::start(&cluster);
+    for version in &path[1..] {
+        traffic.during(&format!("change to {version}"), || {
+            cluster.set_version(version);
+            let after = cluster.await_ready(3, version);
+            assert_eq!(
+                members(&after),
+                members(&before),
+                "members keep their identity and data"
+            );
+            says_version(&cluster, version);
+        });
+    }
+    traffic.verdict();
+    assert_eq!(cluster.cluster_id(), id);
+}
+
+/// Every operator that begins the work is killed in the middle of it.
+#[test]
+fn an_upgrade_whose_operator_is_killed_again_and_again_is_done_all_the_same() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let (from, to) = (etcd::newest("3.6"), etcd::newest("3.7"));
+    let namespace = Namespace::alone("upkill");
+    let cluster = namespace.create("c", &manifest("c", 3, &from));
+    let before = cluster.await_ready(3, &from);
+    let traffic = Traffic::start(&cluster);
+    let mut rng = fastrand::Rng::with_seed(5);
+    traffic.during(&format!("change to {to}, operators killed"), || {
+        cluster.set_version(&to);
+        for _ in 0..4 {
+            // Not a wait for something: the moment of the kill is what varies.
+            std::thread::sleep(std::time::Duration::from_millis(rng.u64(500..8000)));
+            bed.kill_operator();
+        }
+        let after = cluster.await_ready(3, &to);
+        assert_eq!(members(&after), members(&before));
+    });
+    traffic.verdict();
+}
+
+/// What no member could follow is refused at once, in the words of the manifest's author.
+#[test]
+fn a_version_without_a_way_is_refused_and_one_without_an_image_harms_nothing() {
+    let (old, version) = (etcd::newest("3.5"), etcd::newest("3.6"));
+    let namespace = Namespace::new("versions");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    cluster.put("key", "value");
+    for (wanted, word) in [
+        (old.as_str(), "newer minor"),
+        ("3.6", "dotted-tri"),
+        ("4.0.0", "only Etcd version 3"),
+    ] {
+        let refused = cluster.patch(&json!({"version": wanted}));
+        assert!(!refused.status.success(), "{wanted} was let in");
+        assert!(said(&refused).contains(word), "{wanted}: {}", said(&refused));
+    }
+
+    let uids = || {
+        (0..3)
+            .map(|n| cluster.pod_uid(&format!("c-{n}")))
+            .collect::<Vec<_>>()
+    };
+    let pods = uids();
+    cluster.set_version("3.6.999");
+    let message = cluster.await_condition("Ready", "False", "Preparing");
+    let shown = namespace.wait_for("why the pod does not start", || {
+        let message = cluster.await_condition("Ready", "False", "Preparing");
+        (message.contains("Image") || message.contains("Pull")).then_some(message)
+    });
+    println!("first {message:?}, then {shown:?}");
+    assert_eq!(cluster.value("key"), "value", "the other two serve");
+    let now = uids();
+    assert_eq!(pods[..2], now[..2], "only one member was taken for it");
+
+    cluster.set_version(&version);
+    let after = cluster.await_ready(3, &version);
+    assert_eq!(members(&after), members(&before), "it came back with its data");
+    assert_eq!(pods[..2], uids()[..2]);
+}
