@@ -34,8 +34,12 @@ struct Targets {
 }
 
 impl Targets {
-    /// From now on these; those that were there before keep their connection.
-    fn point_at(&mut self, urls: &[String]) {
+    /// From now on these; those that were there before keep their connection, unless they are to be asked otherwise.
+    fn point_at(&mut self, urls: &[String], tls: Option<&Tls>) {
+        if self.tls.as_ref() != tls {
+            self.tls = tls.cloned();
+            self.endpoints.clear();
+        }
         let timeouts = Timeouts {
             connect: Duration::from_millis(500),
             request: Duration::from_secs(3),
@@ -67,7 +71,7 @@ impl Clients {
             tls: tls.cloned(),
             endpoints: Vec::new(),
         };
-        targets.point_at(urls);
+        targets.point_at(urls, tls);
         let history = Arc::new(History::default());
         let ask = Asker {
             targets: Arc::new(Mutex::new(targets)),
@@ -98,13 +102,13 @@ impl Clients {
     }
 
     /// From now on they ask these, and no others.
-    pub fn point_at(&self, urls: &[String]) {
+    pub fn point_at(&self, urls: &[String], tls: Option<&Tls>) {
         let mut targets = self
             .ask
             .targets
             .lock()
             .expect("no client panics while it chooses");
-        targets.point_at(urls);
+        targets.point_at(urls, tls);
     }
 
     /// Stops them, reads every key once more, and gives the whole record.

@@ -45,9 +45,9 @@ impl Torture {
     }
 
     /// From now on the clients ask these endpoints, and no others.
-    pub fn point_at(&self, urls: &[String]) {
+    pub fn point_at(&self, urls: &[String], tls: Option<&Tls>) {
         let _inside = self.runtime.enter();
-        self.clients.point_at(urls);
+        self.clients.point_at(urls, tls);
     }
 
     /// Waits until `more` further writes were acknowledged: the cluster serves.

@@ -141,15 +141,7 @@ pub enum Object {
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, name) = match self {
-            Object::Service(it) => ("Service", it.name_any()),
-            Object::Claim(it) => ("PersistentVolumeClaim", it.name_any()),
-            Object::Set(it) => ("ReplicaSet", it.name_any()),
-            Object::Budget(it) => ("PodDisruptionBudget", it.name_any()),
-            Object::Secret(it) => ("Secret", it.name_any()),
-            Object::Peer(it) => ("EtcdPeer", it.name_any()),
-        };
-        write!(f, "{kind} {name:?}")
+        write!(f, "{self}")
     }
 }
 
@@ -207,7 +199,7 @@ mod tests {
             Effect::Amend(change),
         ] {
             let shown = format!("{effect:?} {effect}");
-            assert!(shown.contains("\"s\""), "{shown}");
+            assert!(shown.ends_with("Secret s"), "{shown}");
             for content in [
                 format!("{:?}", hidden.0),
                 "hidden".to_owned(),

@@ -163,8 +163,12 @@ impl Shared {
         let before = remembered(&resource, &cluster, names, &objects);
         let before = if kept.taken_up { before } else { before.taken_up() };
         if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
-            let why = "spec.tls: the members' data is that of a cluster whose encryption was switched the other way; put it \
-                       back as it was";
+            let why = if cluster.tls {
+                "spec.tls: the data of this cluster is that of members that speak plain text; leave spec.tls out"
+            } else {
+                "spec.tls: the data of this cluster is that of members that speak TLS; write spec.tls as it was, {} for \
+                 quorate's own certificates"
+            };
             return self.hold(&resource, "Invalid", why, kept).await;
         }
         let mut material = None;
@@ -179,7 +183,7 @@ impl Shared {
                     (material, first) = (Some(ready), done);
                 }
                 Secured::Coming(done) => {
-                    if !cluster.paused && self.tenure.covers(EFFECT_LIMIT) {
+                    if !cluster.paused {
                         self.ask(&resource, names, done).await?;
                     }
                     return Ok(Some(SOONEST));

@@ -2,8 +2,10 @@
 
 use std::process::Output;
 
+use quorate_client::{Identity, Tls};
 use serde_json::Value;
 
+use super::bed::Bed;
 use super::namespace::Namespace;
 use super::said;
 
@@ -32,6 +34,31 @@ spec:
       limits: {{cpu: '1', memory: 512Mi}}
 "
     )
+}
+
+/// For etcdctl in a member's pod, with the member's own certificate.
+const WITH_CERTIFICATES: [&str; 4] = [
+    "--endpoints=https://localhost:2379",
+    "--cacert=/etc/etcd/certs/ca.crt",
+    "--cert=/etc/etcd/certs/server.crt",
+    "--key=/etc/etcd/certs/server.key",
+];
+
+/// What clients of a cluster connect with, from the Secret for them. Every member is good under the Service's name.
+pub fn client_tls(namespace: &str, cluster: &str) -> Option<Tls> {
+    let name = format!("{cluster}-client");
+    let part = |key: &str| {
+        let template = format!("go-template={{{{index .data {key:?} | base64decode}}}}");
+        let args = ["-n", namespace, "get", "secret", &name, "-o", &template];
+        let output = Bed::get().kubectl(&args);
+        output.status.success().then_some(output.stdout)
+    };
+    let identity = Identity {
+        cert_pem: part("tls.crt")?,
+        key_pem: part("tls.key")?,
+    };
+    let tls = Tls::from_pem(part("ca.crt")?, Some(identity)).ok()?;
+    Some(tls.with_server_name(format!("{cluster}-client.{namespace}.svc")))
 }
 
 /// A handle to an EtcdCluster that was handed to the API server.
@@ -133,18 +160,26 @@ impl<'a> KubeCluster<'a> {
 
     /// Runs etcdctl in the pod of the first member.
     pub fn etcdctl(&self, args: &[&str]) -> Output {
-        let pod = self.pod(&format!("{}-0", self.name));
-        let pod = pod.map(|p| text(&p["metadata"]["name"])).unwrap_or_default();
+        let pod = self.pod(&format!("{}-0", self.name)).unwrap_or_default();
+        let name = text(&pod["metadata"]["name"]);
         let before = [
             "exec",
-            &pod,
+            &name,
             "-c",
             "etcd",
             "--",
             "etcdctl",
             "--command-timeout=5s",
         ];
-        self.namespace.kubectl(&[&before[..], args].concat())
+        let volumes = pod["spec"]["volumes"].as_array();
+        let encrypted = volumes.is_some_and(|all| all.iter().any(|v| v["name"] == "certs"));
+        let tls: &[&str] = if encrypted { &WITH_CERTIFICATES } else { &[] };
+        self.namespace.kubectl(&[&before[..], tls, args].concat())
+    }
+
+    /// What its clients connect with, from the Secret for them; `None` if it speaks plain text.
+    pub fn client_tls(&self) -> Option<Tls> {
+        client_tls(&self.namespace.name, &self.name)
     }
 
     /// Writes a key, which must succeed within the usual patience.

@@ -1,7 +1,7 @@
 //! Clients of a cluster in Kubernetes that write down every answer, whatever becomes of its pods.
 //!
 //! They ask the client Service and every pod by its address. A pod that is made anew has another address, so a thread
-//! looks for pods all the while.
+//! looks for pods all the while; and for the client's Secret, as a pod does that has it mounted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::bed::Bed;
-use super::cluster::{KubeCluster, text};
+use super::cluster::{KubeCluster, client_tls, text};
 use crate::torture::Torture;
 
 /// How often pods are looked for.
@@ -31,17 +31,29 @@ impl Traffic {
             .namespace
             .json(&["service", &format!("{}-client", cluster.name)]);
         let service = service.expect("a cluster that serves has a Service for clients");
-        let service = url(&text(&service["spec"]["clusterIP"]));
-        let torture = Arc::new(Torture::on(&targets(&service, &cluster.pods()), None));
+        let service = text(&service["spec"]["clusterIP"]);
+        let first = cluster.client_tls();
+        let torture = Torture::on(
+            &targets(&service, &cluster.pods(), first.is_some()),
+            first.as_ref(),
+        );
+        let torture = Arc::new(torture);
         let stop = Arc::new(AtomicBool::new(false));
-        let (namespace, selector) = (cluster.namespace.name.clone(), cluster.selector());
+        let (namespace, name, selector) = (
+            cluster.namespace.name.clone(),
+            cluster.name.clone(),
+            cluster.selector(),
+        );
         let finder = std::thread::spawn({
             let (torture, stop) = (torture.clone(), stop.clone());
             move || {
                 while !stop.load(Ordering::Relaxed) {
                     let found = Bed::get().json(&["-n", &namespace, "pods", "-l", &selector]);
+                    let tls = first
+                        .as_ref()
+                        .and_then(|first| client_tls(&namespace, &name).or(Some(first.clone())));
                     if let Some(pods) = found.as_ref().and_then(|l| l["items"].as_array()) {
-                        torture.point_at(&targets(&service, pods));
+                        torture.point_at(&targets(&service, pods, tls.is_some()), tls.as_ref());
                     }
                     std::thread::sleep(LOOK);
                 }
@@ -82,13 +94,9 @@ impl Drop for Traffic {
     }
 }
 
-fn url(address: &str) -> String {
-    format!("http://{address}:2379")
-}
-
-fn targets(service: &str, pods: &[Value]) -> Vec<String> {
+fn targets(service: &str, pods: &[Value], tls: bool) -> Vec<String> {
+    let scheme = if tls { "https" } else { "http" };
+    let url = |address: &str| format!("{scheme}://{address}:2379");
     let addresses = pods.iter().filter_map(|p| p["status"]["podIP"].as_str());
-    std::iter::once(service.to_owned())
-        .chain(addresses.map(url))
-        .collect()
+    std::iter::once(service).chain(addresses).map(url).collect()
 }

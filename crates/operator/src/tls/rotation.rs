@@ -70,7 +70,7 @@ mod tests {
     /// Old and new authority, as a set.
     const OLD: u8 = 1;
     const NEW: u8 = 2;
-    const MEMBERS: usize = 2; // Who trusts whom is between two; a third adds no case.
+    const MEMBERS: usize = 3;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Files {
