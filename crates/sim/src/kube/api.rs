@@ -123,7 +123,9 @@ pub struct Api {
 /// A tick as Kubernetes writes times: in whole seconds.
 pub fn time(tick: u64) -> K8sTime {
     let seconds = (super::EPOCH_MS + tick * crate::TICK_MS) / 1000;
-    let stamp = i64::try_from(seconds).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
+    let stamp = i64::try_from(seconds)
+        .ok()
+        .and_then(|s| jiff::Timestamp::from_second(s).ok());
     K8sTime(stamp.unwrap_or_default())
 }
 
@@ -178,7 +180,11 @@ impl Api {
 
     /// Replaces the status of an EtcdCluster, if it is still the one that was read.
     pub fn replace_status(&mut self, next: &EtcdCluster) -> Result<(), ApiError> {
-        let present = self.clusters.live.get(&next.name_any()).ok_or(ApiError::NotFound)?;
+        let present = self
+            .clusters
+            .live
+            .get(&next.name_any())
+            .ok_or(ApiError::NotFound)?;
         if present.resource_version() != next.resource_version() || present.uid() != next.uid() {
             return Err(ApiError::Conflict);
         }
@@ -280,6 +286,8 @@ impl Api {
         uid: &str,
         annotations: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
-        self.change::<K>(name, Some(uid), |o| o.annotations_mut().extend(annotations.clone()))
+        self.change::<K>(name, Some(uid), |o| {
+            o.annotations_mut().extend(annotations.clone())
+        })
     }
 }

@@ -58,7 +58,11 @@ impl KubeWorld {
             };
             let meta = template.metadata.unwrap_or_default();
             self.ids += 1;
-            let name = format!("{}-{:05}", set.metadata.name.clone().unwrap_or_default(), self.ids);
+            let name = format!(
+                "{}-{:05}",
+                set.metadata.name.clone().unwrap_or_default(),
+                self.ids
+            );
             let pod = Pod {
                 metadata: ObjectMeta {
                     name: Some(name),
@@ -87,11 +91,34 @@ impl KubeWorld {
         let orphan = |meta: &ObjectMeta| {
             let owners = meta.owner_references.as_deref().unwrap_or_default();
             let lost = !owners.is_empty() && owners.iter().all(|o| !there.contains(&o.uid));
-            (lost && meta.deletion_timestamp.is_none()).then(|| (meta.uid.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default()))
+            (lost && meta.deletion_timestamp.is_none()).then(|| {
+                (
+                    meta.uid.clone().unwrap_or_default(),
+                    meta.name.clone().unwrap_or_default(),
+                )
+            })
         };
-        let peers: Vec<_> = self.api.peers.live.values().filter_map(|o| orphan(o.meta())).collect();
-        let sets: Vec<_> = self.api.sets.live.values().filter_map(|o| orphan(o.meta())).collect();
-        let pods: Vec<_> = self.api.pods.live.values().filter_map(|o| orphan(o.meta())).collect();
+        let peers: Vec<_> = self
+            .api
+            .peers
+            .live
+            .values()
+            .filter_map(|o| orphan(o.meta()))
+            .collect();
+        let sets: Vec<_> = self
+            .api
+            .sets
+            .live
+            .values()
+            .filter_map(|o| orphan(o.meta()))
+            .collect();
+        let pods: Vec<_> = self
+            .api
+            .pods
+            .live
+            .values()
+            .filter_map(|o| orphan(o.meta()))
+            .collect();
         for (uid, name) in peers {
             if self.is_due(&uid) {
                 let _ = self.api.delete::<EtcdPeer>(&name, Some(&uid));
@@ -113,16 +140,18 @@ impl KubeWorld {
         }
         let budgets = self.api.budgets.live.values().filter_map(|o| orphan(o.meta()));
         for (_, name) in budgets.collect::<Vec<_>>() {
-            self.api.remove::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(&name);
+            self.api
+                .remove::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(&name);
         }
     }
 
     fn is_due(&mut self, uid: &str) -> bool {
         let now = self.api.now;
         let delay = self.rng.u64(1..12);
-        let due = *self.dues.entry(uid.to_owned()).or_insert(now + delay) <= now;
+        let uid = format!("orphan {uid}");
+        let due = *self.dues.entry(uid.clone()).or_insert(now + delay) <= now;
         if due {
-            self.dues.remove(uid);
+            self.dues.remove(&uid);
         }
         due
     }
@@ -184,11 +213,14 @@ impl KubeWorld {
                     ends: 0,
                     going: None,
                     ghost: false,
+                    told: None,
                 };
                 self.pods.insert(uid.clone(), running);
             }
             let (shown, ends) = (now + self.rng.u64(1..20), now + self.rng.u64(1..6));
-            let Some(running) = self.pods.get_mut(&uid) else { continue };
+            let Some(running) = self.pods.get_mut(&uid) else {
+                continue;
+            };
             if let Some(go) = pod.annotations().get(START_ANNOTATION)
                 && running.go.as_ref().is_none_or(|(_, text)| text != go)
             {
@@ -213,14 +245,18 @@ impl KubeWorld {
         if self.api_away() {
             return;
         }
-        for (uid, pod) in &self.pods {
-            if pod.ghost {
+        for (uid, pod) in &mut self.pods {
+            let told = Some((pod.phase.clone(), pod.report.clone()));
+            if pod.ghost || pod.told == told {
                 continue;
             }
+            pod.told = told;
             let status = serde_json::from_value(pod.status()).ok();
             let live = self.api.pods.live.get(&pod.name);
             if live.is_some_and(|p| p.status != status) {
-                let _ = self.api.change::<Pod>(&pod.name, Some(uid), |p| p.status = status);
+                let _ = self
+                    .api
+                    .change::<Pod>(&pod.name, Some(uid), |p| p.status = status);
             }
         }
     }
@@ -241,7 +277,8 @@ impl KubeWorld {
             let why = self.exits.remove(&place).unwrap_or("signal: killed");
             self.unlock(pod);
             pod.ended(now, why);
-            self.log.event("kubelet", format_args!("{} ended: {why}", pod.name));
+            self.log
+                .event("kubelet", format_args!("{} ended: {why}", pod.name));
         }
         if let Some(end) = pod.going {
             let away = self.api_away() && !pod.ghost;
@@ -268,7 +305,11 @@ impl KubeWorld {
     fn advance(&mut self, pod: &mut Running) {
         let (now, place) = (self.api.now, Place(pod.ordinal.0));
         if let Phase::Coming = pod.phase {
-            let claim = self.api.claims.live.get(&self.names.member(pod.ordinal).to_string());
+            let claim = self
+                .api
+                .claims
+                .live
+                .get(&self.names.member(pod.ordinal).to_string());
             let bound = claim.filter(|c| c.metadata.deletion_timestamp.is_none());
             let bound = bound.and_then(|c| c.uid());
             pod.claim = pod.claim.take().or(bound);
@@ -302,7 +343,8 @@ impl KubeWorld {
                 self.ids += 1;
                 let fresh = format!("{:032x}", self.ids);
                 let report = volume.look(self.etcd.node(place), generation, &fresh);
-                self.log.event("look", format_args!("{}: {}", pod.name, report.to_message()));
+                self.log
+                    .event("look", format_args!("{}: {}", pod.name, report.to_message()));
                 pod.report = Some(report);
                 pod.phase = Phase::Gate;
             }
@@ -359,7 +401,8 @@ impl KubeWorld {
             AtGate::Wait => self.reached("stage", "Parked"),
             AtGate::Refused(why) => {
                 self.reached("stage", "RefusedAtGate");
-                self.log.event("gate", format_args!("{} is refused: {why}", pod.name));
+                self.log
+                    .event("gate", format_args!("{} is refused: {why}", pod.name));
                 pod.phase = Phase::Refused { again: now + 20, why };
             }
         }
@@ -367,34 +410,53 @@ impl KubeWorld {
 
     fn launch(&mut self, pod: &mut Running, volume: &mut Volume) {
         let (now, place) = (self.api.now, Place(pod.ordinal.0));
-        let Some(through) = pod.through.clone() else { return };
+        let Some(through) = pod.through.clone() else {
+            return;
+        };
         let generation = through.launch.generation;
         let crashes = self.crashing.get(&pod.ordinal).is_some_and(|until| *until > now);
         if self.etcd.nodes.get(&place).is_some_and(|n| n.running.is_some()) {
-            self.broke(KubeBreak::TwoOnOneVolume, format!("{} is started beside another", pod.name));
+            self.broke(
+                KubeBreak::TwoOnOneVolume,
+                format!("{} is started beside another", pod.name),
+            );
         }
         let way = match volume.launch(self.etcd.node(place), &through, &mut pod.executed) {
             Ok(way) => way,
             Err(why) => {
                 self.reached("stage", "RefusedAtLaunch");
-                self.log.event("launch", format_args!("{} is refused: {why}", pod.name));
+                self.log
+                    .event("launch", format_args!("{} is refused: {why}", pod.name));
                 return pod.ended(now, &why);
             }
         };
         let flags = match (&through.how, way) {
             (How::New { token, initial }, Way::First) => As::New {
                 token: token.0.clone(),
-                initial: initial.iter().filter_map(|(n, _)| self.place(n.as_str())).collect(),
+                initial: initial
+                    .iter()
+                    .filter_map(|(n, _)| self.place(n.as_str()))
+                    .collect(),
             },
             (How::Join { initial }, Way::First) => As::Join {
-                initial: initial.iter().filter_map(|(n, _)| self.place(n.as_str())).collect(),
+                initial: initial
+                    .iter()
+                    .filter_map(|(n, _)| self.place(n.as_str()))
+                    .collect(),
             },
             _ => As::Resume,
         };
         if way == Way::First {
             self.judge_first(pod, volume);
         }
-        self.reached("stage", if way == Way::First { "FirstStart" } else { "FromData" });
+        self.reached(
+            "stage",
+            if way == Way::First {
+                "FirstStart"
+            } else {
+                "FromData"
+            },
+        );
         let started = if crashes {
             Err("exit 2")
         } else {
@@ -402,13 +464,15 @@ impl KubeWorld {
         };
         match started {
             Ok(()) => {
-                self.log.event("etcd", format_args!("{} starts: {flags:?}", pod.name));
+                self.log
+                    .event("etcd", format_args!("{} starts: {flags:?}", pod.name));
                 volume.lock = Some(pod.purpose.pod.clone());
                 volume.remains.remove(&generation);
                 pod.phase = Phase::Running { since: now };
             }
             Err(why) => {
-                self.log.event("etcd", format_args!("{} ends at once: {why}", pod.name));
+                self.log
+                    .event("etcd", format_args!("{} ends at once: {why}", pod.name));
                 if way == Way::First && self.rng.bool() {
                     volume.remains.insert(generation);
                 }
@@ -426,7 +490,8 @@ impl KubeWorld {
         let generation = pod.purpose.generation;
         let node = self.etcd.nodes.get(&Place(pod.ordinal.0));
         let data = node.and_then(|n| n.volumes.get(&generation));
-        let used = volume.ran.contains(&generation) || data.is_some_and(|d| d.wal().is_some() && !is_blank(d));
+        let used =
+            volume.ran.contains(&generation) || data.is_some_and(|d| d.wal().is_some() && !is_blank(d));
         if used {
             let what = format!("{} starts as at first on {generation}, which ran", pod.name);
             self.broke(KubeBreak::FirstOnUsed, what);

@@ -167,7 +167,12 @@ impl KubeWorld {
         }
         let place = voters[self.rng.usize(..voters.len())];
         let ordinal = Ordinal(place.0);
-        let claim = self.api.claims.live.get(&self.names.member(ordinal).to_string())?.uid()?;
+        let claim = self
+            .api
+            .claims
+            .live
+            .get(&self.names.member(ordinal).to_string())?
+            .uid()?;
         self.volumes.contains_key(&claim).then_some((ordinal, claim))
     }
 
@@ -271,7 +276,9 @@ impl KubeWorld {
         uids.sort();
         for uid in uids {
             let later = self.rng.u64(0..10);
-            let Some(pod) = self.pods.get_mut(&uid) else { continue };
+            let Some(pod) = self.pods.get_mut(&uid) else {
+                continue;
+            };
             if pod.runs() {
                 self.etcd.kill(Place(pod.ordinal.0));
             }
@@ -301,7 +308,8 @@ impl KubeWorld {
                 self.etcd.node(place).volumes.remove(&generation);
             }
         }
-        self.log.event("fault", format_args!("{kind:?} of member {ordinal}"));
+        self.log
+            .event("fault", format_args!("{kind:?} of member {ordinal}"));
         if kind == KubeFault::WipeVolume {
             let volume = self.volumes.entry(claim).or_default();
             volume.record = None;

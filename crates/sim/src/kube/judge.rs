@@ -14,10 +14,17 @@ impl KubeWorld {
     /// A claim is about to go with what is on its volume: no member that still belongs to the cluster may be on it.
     pub(super) fn judge_claim(&mut self, name: &str) {
         let Some(place) = self.place(name) else { return };
-        let Some(conf) = newest_conf(&self.etcd) else { return };
+        let Some(conf) = newest_conf(&self.etcd) else {
+            return;
+        };
         let node = self.etcd.nodes.get(&place);
-        let logs = node.into_iter().flat_map(|n| n.volumes.values()).filter_map(Data::wal);
-        let mut members = logs.filter(|w| conf.members.contains_key(&w.member)).map(|w| w.member);
+        let logs = node
+            .into_iter()
+            .flat_map(|n| n.volumes.values())
+            .filter_map(Data::wal);
+        let mut members = logs
+            .filter(|w| conf.members.contains_key(&w.member))
+            .map(|w| w.member);
         if let Some(member) = members.next() {
             let what = format!("claim {name} goes with the data of {member}, which is a member");
             self.broke(KubeBreak::ClaimLost, what);
@@ -69,7 +76,11 @@ impl KubeWorld {
         }
         let configs: std::collections::BTreeSet<&str> =
             self.pods.values().map(|p| p.purpose.config.as_str()).collect();
-        let newest = api.peers.live.values().map(|p| p.spec.start.clone().unwrap_or_default().config);
+        let newest = api
+            .peers
+            .live
+            .values()
+            .map(|p| p.spec.start.clone().unwrap_or_default().config);
         let newest: std::collections::BTreeSet<String> = newest.collect();
         if configs.len() != 1 || newest.len() != 1 {
             return Some("not all run with one configuration".to_owned());
@@ -89,6 +100,11 @@ impl KubeWorld {
     fn still_planning(&self) -> Option<String> {
         let plan = self.operators.iter().find_map(|o| o.plan.as_ref())?;
         let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.blocks.is_empty();
-        (!quiet).then(|| format!("the plan is not empty: {:?} {:?} {:?}", plan.steps, plan.waits, plan.blocks))
+        (!quiet).then(|| {
+            format!(
+                "the plan is not empty: {:?} {:?} {:?}",
+                plan.steps, plan.waits, plan.blocks
+            )
+        })
     }
 }

@@ -11,7 +11,7 @@ use super::api::time;
 use super::volume::{Purpose, Through};
 
 /// How far a pod has got.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not on a node yet, or its image is being fetched.
     Coming,
@@ -81,6 +81,8 @@ pub struct Running {
     pub going: Option<u64>,
     /// The API server has forgotten it; its process has not ended.
     pub ghost: bool,
+    /// What the API server was last told of.
+    pub told: Option<(Phase, Option<Report>)>,
 }
 
 fn container(name: &str, state: Value, last: Option<Value>) -> Value {
@@ -118,9 +120,10 @@ impl Running {
     pub fn status(&self) -> Value {
         let ended = |code: i32, message: &str| json!({"terminated": {"exitCode": code, "message": message}});
         let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
-        let looked = self.report.as_ref().map(|report| {
-            container(LOOK_CONTAINER, ended(0, &report.to_message()), None)
-        });
+        let looked = self
+            .report
+            .as_ref()
+            .map(|report| container(LOOK_CONTAINER, ended(0, &report.to_message()), None));
         let mut inits: Vec<Value> = looked.into_iter().collect();
         let mut etcd = waiting("PodInitializing");
         let mut last = None;

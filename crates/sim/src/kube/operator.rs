@@ -329,10 +329,14 @@ impl KubeWorld {
             _ => None,
         };
         let Some((via, view)) = self.quorum_view(&work.observed, except) else {
-            return Some(StepResult::Refused(Refused::Other("no healthy member to ask".to_owned())));
+            return Some(StepResult::Refused(Refused::Other(
+                "no healthy member to ask".to_owned(),
+            )));
         };
         let (operation, is_done) = match step {
-            Step::AddLearner { ordinal, peer_url, .. } => (
+            Step::AddLearner {
+                ordinal, peer_url, ..
+            } => (
                 Operation::AddLearner(Place(ordinal.0)),
                 view.members.iter().any(|m| m.peer_urls.contains(peer_url)),
             ),
@@ -496,23 +500,40 @@ impl KubeWorld {
     }
 
     fn tell(&mut self, me: &Operator, plan: &Plan) {
-        plan.waits.iter().for_each(|w| self.reached("wait", &w.reason.to_string()));
-        plan.blocks.iter().for_each(|b| self.reached("block", &b.reason.to_string()));
-        if plan.blocks.iter().any(|b| b.reason == quorate_core::plan::BlockReason::CheckRefused) {
+        plan.waits
+            .iter()
+            .for_each(|w| self.reached("wait", &w.reason.to_string()));
+        plan.blocks
+            .iter()
+            .for_each(|b| self.reached("block", &b.reason.to_string()));
+        if plan
+            .blocks
+            .iter()
+            .any(|b| b.reason == quorate_core::plan::BlockReason::CheckRefused)
+        {
             let what = format!("{:?}", plan.blocks);
             self.broke(super::world::KubeBreak::CheckDisagrees, what);
         }
-        let same = me.plan.as_ref().is_some_and(|p| p.waits == plan.waits && p.blocks == plan.blocks);
+        let same = me
+            .plan
+            .as_ref()
+            .is_some_and(|p| p.waits == plan.waits && p.blocks == plan.blocks);
         if !self.log.on() || same {
             return;
         }
         for wait in &plan.waits {
             let (reason, member, detail) = (&wait.reason, &wait.member, &wait.detail);
-            self.log.event("plan", format_args!("#{} wait {reason} {member:?}: {detail}", me.id));
+            self.log.event(
+                "plan",
+                format_args!("#{} wait {reason} {member:?}: {detail}", me.id),
+            );
         }
         for block in &plan.blocks {
             let (reason, member, detail) = (&block.reason, &block.member, &block.detail);
-            self.log.event("plan", format_args!("#{} block {reason} {member:?}: {detail}", me.id));
+            self.log.event(
+                "plan",
+                format_args!("#{} block {reason} {member:?}: {detail}", me.id),
+            );
         }
     }
 
@@ -525,9 +546,13 @@ impl KubeWorld {
     fn answers(&self, objects: &Objects) -> Answers {
         let mut answers = Answers::default();
         for (ordinal, slot) in &objects.slots {
-            let pod = slot.address().and_then(|ip| self.pods.get(ip.strip_prefix("ip-")?));
+            let pod = slot
+                .address()
+                .and_then(|ip| self.pods.get(ip.strip_prefix("ip-")?));
             if pod.is_some_and(|p| p.runs()) {
-                answers.statuses.extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
+                answers
+                    .statuses
+                    .extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
             }
         }
         answers.quorum = answers.statuses.keys().find_map(|o| self.list(Place(o.0)));
@@ -589,7 +614,9 @@ impl KubeWorld {
 
 fn step_basis(step: &Step) -> Option<Basis> {
     match step {
-        Step::AddLearner { basis, .. } | Step::Promote { basis, .. } | Step::Remove { basis, .. } => Some(*basis),
+        Step::AddLearner { basis, .. } | Step::Promote { basis, .. } | Step::Remove { basis, .. } => {
+            Some(*basis)
+        }
         _ => None,
     }
 }

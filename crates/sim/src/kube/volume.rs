@@ -9,7 +9,9 @@ use std::path::Path;
 
 use quorate_core::model::{Generation, Version};
 use quorate_pod::contract::{How, Report};
-use quorate_pod::rules::{self, Admission, Data as Judged, Decision, Gate, Identity, Launch, Layout, Record, Way};
+use quorate_pod::rules::{
+    self, Admission, Data as Judged, Decision, Gate, Identity, Launch, Layout, Record, Way,
+};
 
 use crate::etcd::{Data, Node};
 
@@ -81,7 +83,8 @@ pub enum AtGate {
 
 /// Has nothing been promised in this log?
 pub fn is_blank(data: &Data) -> bool {
-    data.wal().is_some_and(|w| w.log.is_empty() && w.term == 0 && w.vote.is_none())
+    data.wal()
+        .is_some_and(|w| w.log.is_empty() && w.term == 0 && w.vote.is_none())
 }
 
 impl Volume {
@@ -150,7 +153,12 @@ impl Volume {
         }))
     }
 
-    fn make_room(&mut self, node: &mut Node, present: Generation, admission: &Admission) -> Result<(), String> {
+    fn make_room(
+        &mut self,
+        node: &mut Node,
+        present: Generation,
+        admission: &Admission,
+    ) -> Result<(), String> {
         if admission.identity.is_some() {
             self.asides = self.asides.min(rules::KEPT);
         }

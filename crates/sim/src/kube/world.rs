@@ -269,7 +269,10 @@ impl KubeWorld {
                 Note::Elected { place, cluster, term } => {
                     self.log
                         .event("etcd", format_args!("{} leads {cluster} in term {term}", place.0));
-                    (self.writes.elected(&self.etcd, place), self.clusters.elected(cluster))
+                    (
+                        self.writes.elected(&self.etcd, place),
+                        self.clusters.elected(cluster),
+                    )
                 }
                 Note::Acknowledged { value, term, .. } => {
                     (self.writes.acknowledge(&self.etcd, value, term), None)
@@ -280,12 +283,17 @@ impl KubeWorld {
                 }
             };
             lost.into_iter().for_each(|l| self.broke(KubeBreak::WriteLost, l));
-            second.into_iter().for_each(|s| self.broke(KubeBreak::TwoClusters, s));
+            second
+                .into_iter()
+                .for_each(|s| self.broke(KubeBreak::TwoClusters, s));
         }
     }
 
     fn watch(&mut self) {
-        let leader = self.etcd.serving_leader().filter(|_| self.api.now.is_multiple_of(16));
+        let leader = self
+            .etcd
+            .serving_leader()
+            .filter(|_| self.api.now.is_multiple_of(16));
         if let Some(lost) = leader.and_then(|leader| self.writes.read(&self.etcd, leader)) {
             self.broke(KubeBreak::WriteLost, lost);
         }
