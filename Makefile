@@ -88,6 +88,7 @@ e2e: host tools ## the binary against real clusters, end to end
 .PHONY: sim
 sim: host ## the simulator over SEEDS seeds (default 1000)
 	cargo run --profile sim -p quorate-sim --bin qsim -- run --seeds $(SEEDS)
+	cargo run --profile sim -p quorate-sim --bin qsim -- kube --seeds $(SEEDS)
 
 .PHONY: bench
 bench: host tools build ## sizes, ratios and write gaps of this machine; a verdict on nothing

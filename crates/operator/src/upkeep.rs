@@ -11,12 +11,13 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
+use quorate_core::memory::{ChangeKind, Mark};
 use quorate_core::model::Ordinal;
 
 use crate::build::{Plot, budget, claim, replica_set, service};
 use crate::effect::{Effect, Kind, News, Object};
 use crate::execute::Done;
-use crate::names::VOLUME_ANNOTATION;
+use crate::names::{CLAIM_FINALIZER, VOLUME_ANNOTATION};
 use crate::observe::Objects;
 use crate::record::VolumeRecord;
 use crate::slot::SlotObjects;
@@ -83,6 +84,9 @@ fn budgets(plot: &Plot<'_>, whole: &Whole, voters: usize, done: &mut Done) {
 
 fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, done: &mut Done) {
     let name = plot.names.member(ordinal).to_string();
+    if abandoned(plot, memory, ordinal, slot) {
+        return take_away(slot, &name, done);
+    }
     let Some(peer) = &slot.peer else { return };
     if peer.deleting {
         return end(slot, &name, done);
@@ -97,6 +101,51 @@ fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects
         done.effects.push(Effect::Create(Object::Set(Box::new(made))));
     }
     record(memory, ordinal, slot, &name, done);
+}
+
+/// Was the place made for a member that is not wanted any more, before anything was started in it? No plan knows of such
+/// a slot: nothing of it is remembered. The claim says so itself; one that says anything else is left to people.
+fn abandoned(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects) -> bool {
+    let remembered = memory.slot(ordinal);
+    let url = plot.names.peer_url(ordinal, plot.cluster.tls);
+    let joins = matches!(&memory.change, Some(change) if change.kind == ChangeKind::AddLearner(url));
+    let forming = memory.cluster.is_none() && memory.bootstrap.is_some();
+    let idle = remembered.mark == Mark::Never && remembered.member.is_none() && !joins && !forming;
+    let unused = slot.claim.as_ref().is_none_or(|claim| {
+        let record = claim.record.as_ref();
+        record.is_some_and(|r| r.mark == Mark::Never && r.generation == remembered.generation)
+    });
+    idle && unused && ordinal.0 >= plot.cluster.replicas
+}
+
+/// The EtcdPeer goes and takes its claim along; without one, the claim goes when nothing can use it.
+fn take_away(slot: &SlotObjects, name: &str, done: &mut Done) {
+    let Some(peer) = &slot.peer else {
+        let alone = slot.set.is_none() && slot.pods.is_empty();
+        let claim = slot.claim.as_ref().filter(|c| alone && !c.deleting);
+        done.effects.extend(claim.map(|claim| Effect::Delete {
+            kind: Kind::Claim,
+            name: name.to_owned(),
+            uid: claim.uid.clone(),
+        }));
+        return;
+    };
+    if peer.deleting {
+        return end(slot, name, done);
+    }
+    let (name, uid) = (name.to_owned(), peer.uid.clone());
+    if !peer.takes_claim {
+        done.effects.push(Effect::Finalizers {
+            name: name.clone(),
+            uid: uid.clone(),
+            finalizers: vec![CLAIM_FINALIZER.to_owned()],
+        });
+    }
+    done.effects.push(Effect::Delete {
+        kind: Kind::Peer,
+        name,
+        uid,
+    });
 }
 
 /// An EtcdPeer that is being deleted and takes its claim along: the pod first, then the claim, then it.
@@ -159,3 +208,6 @@ fn owner_of_set(name: &str, uid: &str) -> OwnerReference {
         block_owner_deletion: Some(true),
     }
 }
+
+#[cfg(test)]
+mod tests;

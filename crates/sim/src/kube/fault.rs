@@ -196,7 +196,7 @@ impl KubeWorld {
                 let Some(uid) = self.some_pod(|_| true) else {
                     return false;
                 };
-                let ends = now + self.rng.u64(1..40);
+                let ends = now + self.rng.u64(1..120);
                 let Some(pod) = self.pods.get_mut(&uid) else {
                     return false;
                 };
