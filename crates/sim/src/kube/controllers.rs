@@ -473,6 +473,7 @@ impl KubeWorld {
             Err(why) => {
                 self.log
                     .event("etcd", format_args!("{} ends at once: {why}", pod.name));
+                self.stranded |= way == Way::First && matches!(through.how, How::New { .. });
                 if way == Way::First && self.rng.bool() {
                     volume.remains.insert(generation);
                 }

@@ -4,6 +4,7 @@
 
 use kube::ResourceExt;
 use quorate_core::model::Ordinal;
+use quorate_core::plan::BlockReason;
 
 use super::kubelet::Phase;
 use super::world::{KubeBreak, KubeWorld};
@@ -31,6 +32,13 @@ impl KubeWorld {
         } else {
             self.reached("stage", "ClaimDeleted");
         }
+    }
+
+    /// Is a block that says so the right end?
+    pub(super) fn left_to_people(&self) -> bool {
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let says = plan.is_some_and(|p| p.blocks.iter().any(|b| b.reason == BlockReason::QuorumLost));
+        self.stranded && says && self.etcd.serving_leader().is_none()
     }
 
     /// What is not yet as wanted; `None` when all of it is.

@@ -97,6 +97,9 @@ pub struct KubeWorld {
     pub(super) away_until: u64,
     /// Numbers handed out.
     pub(super) ids: u64,
+    /// A first start of a new cluster ended without data: nobody can prove that it promised nothing, so that a small
+    /// cluster which loses its quorum by it is left to people.
+    pub(super) stranded: bool,
     /// A wiped volume is to be made good before another is.
     pub(super) wiped: bool,
     writes: Writes,
@@ -138,6 +141,7 @@ impl KubeWorld {
             crashing: BTreeMap::new(),
             away_until: 0,
             ids: 0,
+            stranded: false,
             wiped: false,
             writes: Writes::default(),
             clusters: Clusters::default(),
@@ -221,8 +225,12 @@ impl KubeWorld {
             if !self.breaks.is_empty() {
                 return;
             }
+            if self.left_to_people() {
+                return self.reached("stage", "LeftToPeople");
+            }
             quiet = if self.missing().is_none() { quiet + 1 } else { 0 };
             if quiet >= 30 {
+                self.reached("stage", "Converged");
                 return self.log.event(
                     "world",
                     format_args!("as wanted, {} writes acknowledged", self.writes.count()),
