@@ -98,6 +98,7 @@ e2e-kube: host tools tools-kube image ## the operator on a real Kubernetes, end 
 .PHONY: sim
 sim: host ## the simulator over SEEDS seeds (default 1000)
 	cargo run --profile sim -p quorate-sim --bin qsim -- run --seeds $(SEEDS)
+	cargo run --profile sim -p quorate-sim --bin qsim -- kube --seeds $(SEEDS)
 
 .PHONY: bench
 bench: host tools build ## sizes, ratios and write gaps of this machine; a verdict on nothing

@@ -190,7 +190,8 @@ pub(crate) fn take_down(slot: &SlotObjects, name: &str, with_claim: bool) -> Don
     let Some(peer) = slot.peer.as_ref() else {
         // Someone deleted the EtcdPeer before; what it would have taken along goes by itself.
         let claim = slot.claim.as_ref();
-        let claim = claim.filter(|c| with_claim && !c.deleting && slot.pods.is_empty());
+        let unused = slot.set.is_none() && slot.pods.is_empty();
+        let claim = claim.filter(|c| with_claim && !c.deleting && unused);
         let effects = claim.map(|claim| Effect::Delete {
             kind: Kind::Claim,
             name: name.to_owned(),

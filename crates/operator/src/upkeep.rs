@@ -11,7 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
-use quorate_core::memory::Mark;
+use quorate_core::memory::{ChangeKind, Mark};
 use quorate_core::model::Ordinal;
 
 use crate::build::{Plot, budget, claim, replica_set, service};
@@ -84,15 +84,16 @@ fn budgets(plot: &Plot<'_>, whole: &Whole, voters: usize, done: &mut Done) {
 
 fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, done: &mut Done) {
     let name = plot.names.member(ordinal).to_string();
-    let Some(peer) = &slot.peer else { return };
-    if peer.deleting {
-        return end(slot, &name, done);
-    }
-    if never_needed(plot, memory, ordinal, slot) {
+    let going = slot.peer.as_ref().is_some_and(|p| p.deleting);
+    if !going && abandoned(plot, memory, ordinal, slot) {
         let Done { effects, news } = take_down(slot, &name, true);
         done.effects.extend(effects);
         done.news.extend(news);
         return;
+    }
+    let Some(peer) = &slot.peer else { return };
+    if peer.deleting {
+        return end(slot, &name, done);
     }
     if slot.claim.is_none() {
         let made = claim::claim(plot, ordinal, memory);
@@ -106,16 +107,19 @@ fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects
     record(memory, ordinal, slot, &name, done);
 }
 
-/// A place that was made for a member that is no longer wanted before it ever was one: nothing was started there.
-fn never_needed(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects) -> bool {
-    let first = memory
-        .bootstrap
-        .as_ref()
-        .is_some_and(|b| b.members.contains_key(&ordinal));
-    let known = first || memory.slots.contains_key(&ordinal);
-    let claim = slot.claim.as_ref();
-    let unused = claim.is_none_or(|c| c.record.as_ref().is_some_and(|r| r.mark == Mark::Never));
-    ordinal.0 >= plot.cluster.replicas && !known && unused
+/// Was the place made for a member that is not wanted any more, before anything was started in it? No plan knows of such
+/// a slot: nothing of it is remembered. The claim says so itself; one that says anything else is left to people.
+fn abandoned(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects) -> bool {
+    let remembered = memory.slot(ordinal);
+    let url = plot.names.peer_url(ordinal, plot.cluster.tls);
+    let joins = matches!(&memory.change, Some(change) if change.kind == ChangeKind::AddLearner(url));
+    let forming = memory.cluster.is_none() && memory.bootstrap.is_some();
+    let idle = remembered.mark == Mark::Never && remembered.member.is_none() && !joins && !forming;
+    let unused = slot.claim.as_ref().is_none_or(|claim| {
+        let record = claim.record.as_ref();
+        record.is_some_and(|r| r.mark == Mark::Never && r.generation == remembered.generation)
+    });
+    idle && unused && ordinal.0 >= plot.cluster.replicas
 }
 
 /// An EtcdPeer that is being deleted and takes its claim along: the pod first, then the claim, then it.

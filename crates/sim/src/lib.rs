@@ -9,6 +9,7 @@
 //! - [`fault`], [`user`]: what goes wrong and what is wanted, by chance.
 //! - [`world`]: one tick after the other; then the healed phase.
 //! - [`checkers`]: what must hold, each for itself.
+//! - [`kube`]: the same etcd under the operator, over a model of Kubernetes.
 //! - [`run`], [`guards`], [`exhaustive`]: many seeds; one guard off; all small clusters.
 
 pub mod checkers;
@@ -19,6 +20,7 @@ pub mod exhaustive;
 pub mod fault;
 pub mod ground;
 pub mod guards;
+pub mod kube;
 pub mod log;
 mod replay;
 pub mod run;

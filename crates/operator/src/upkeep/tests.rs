@@ -1,3 +1,5 @@
+mod abandoned;
+
 use quorate_pod::contract::Found;
 
 use super::*;

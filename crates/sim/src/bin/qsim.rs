@@ -6,7 +6,7 @@ use std::time::Instant;
 use clap::{Parser, Subcommand};
 use quorate_core::guard::{Guard, Guards};
 use quorate_sim::world::Options;
-use quorate_sim::{exhaustive, guards, run};
+use quorate_sim::{exhaustive, guards, kube, run};
 
 /// Runs quorate's planner against a simulated world.
 #[derive(Parser)]
@@ -50,6 +50,18 @@ enum Verb {
         #[arg(long)]
         count: bool,
     },
+    /// Run the operator against a simulated Kubernetes.
+    Kube {
+        /// How many seeds.
+        #[arg(long, default_value_t = 500)]
+        seeds: u64,
+        /// The first.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// Run only this one, and print its log.
+        #[arg(long)]
+        replay: Option<u64>,
+    },
     /// Plan for every small cluster.
     Exhaustive {
         /// Take every so manieth case of three slots.
@@ -77,6 +89,10 @@ fn main() -> ExitCode {
             }
             true
         }
+        Verb::Kube {
+            replay: Some(seed), ..
+        } => replay_kube(seed),
+        Verb::Kube { seeds, from, .. } => run_kube(seeds, from),
         Verb::Exhaustive { stride } => every_small_cluster(stride),
     };
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -128,6 +144,39 @@ fn replay(seed: u64, without: Option<usize>) -> bool {
         None => println!("seed {seed} is sound after {} ticks", verdict.ticks),
     }
     verdict.broke.is_none()
+}
+
+fn replay_kube(seed: u64) -> bool {
+    let verdict = kube::run::one(seed, true);
+    println!("{}", verdict.log);
+    match &verdict.broke {
+        Some((kind, tick, detail)) => println!("seed {seed} broke at tick {tick}: {kind:?}: {detail}"),
+        None => println!("seed {seed} is sound after {} ticks", verdict.ticks),
+    }
+    verdict.broke.is_none()
+}
+
+fn run_kube(seeds: u64, from: u64) -> bool {
+    let began = Instant::now();
+    let summary = kube::run::many(from, seeds);
+    for (seed, kind, detail) in &summary.failures {
+        println!("FAILED seed {seed}: {kind:?}: {detail}");
+    }
+    for ((group, name), count) in &summary.reached {
+        println!("  {group:<8} {name:<20} {count:>9}");
+    }
+    let never = summary.never();
+    if !never.is_empty() {
+        println!("never reached: {}", never.join(", "));
+    }
+    println!(
+        "{} seeds, {} failed, {} virtual hours, {:.1} s; see one again: qsim kube --replay SEED",
+        summary.seeds,
+        summary.failures.len(),
+        summary.ticks * quorate_sim::TICK_MS / 3_600_000,
+        began.elapsed().as_secs_f64()
+    );
+    summary.failures.is_empty() && (seeds < 500 || never.is_empty())
 }
 
 fn every_small_cluster(stride: u64) -> bool {

@@ -1,0 +1,337 @@
+//! What goes wrong in a simulated Kubernetes, and what the user does meanwhile: each seed has its own mixture.
+//!
+//! In: chance. Out: faults done to the world. Never: a loss that by itself destroys a quorum's data; after it has healed, a
+//! wish that cannot be had.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use quorate_api::crd::{EtcdCluster, EtcdPeer};
+use quorate_core::model::{Ordinal, Version, VersionPath};
+
+use super::kubelet::Phase;
+use super::operator::{KINDS, Operator};
+use super::world::KubeWorld;
+use crate::etcd::{Data, Place};
+
+/// The versions a user may ask for.
+pub const VERSIONS: [Version; 4] = [
+    Version::new(3, 4, 23),
+    Version::new(3, 5, 33),
+    Version::new(3, 6, 1),
+    Version::new(3, 6, 14),
+];
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A kind of fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum KubeFault { $($(#[$doc])* $name,)* }
+        impl KubeFault {
+            /// All of them.
+            pub const ALL: &'static [KubeFault] = &[$(KubeFault::$name),*];
+        }
+    };
+}
+
+kinds! {
+    /// etcd is killed in its container; kubelet starts it again without the init containers.
+    KillEtcd,
+    /// A pod is deleted.
+    DeletePod,
+    /// A pod is deleted by force: the API server forgets it, its process goes on for a while.
+    ForceDelete,
+    /// The node starts anew: all pods at once, from their first container.
+    Reboot,
+    /// All of a volume is gone.
+    WipeVolume,
+    /// The data is gone, and what is written about the volume is not.
+    WipeData,
+    /// What is written about the volume is gone, and the data is not.
+    WipeRecord,
+    /// The data cannot be read.
+    DamageData,
+    /// etcd ends at once for a while.
+    CrashLoop,
+    /// A member is cut off from the others.
+    CutOne,
+    /// The operator dies, somewhere in its pass.
+    KillOperator,
+    /// The operator stands still, and then goes on where it was.
+    StallOperator,
+    /// A second operator.
+    SecondOperator,
+    /// Some of its views are old.
+    Lag,
+    /// The API server does not answer.
+    ApiAway,
+    /// The API server does what it is asked to, and its answer is lost.
+    LostAnswer,
+    /// Somebody deletes an EtcdPeer.
+    DeletePeer,
+    /// Somebody deletes the EtcdCluster, and creates it again some time later.
+    DeleteCluster,
+}
+
+/// One seed's mixture.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// Chance per tick, in 1/65536.
+    pub rates: BTreeMap<KubeFault, u16>,
+    /// Chance of an edit per tick, in 1/65536.
+    pub edits: u16,
+    /// How long.
+    pub ticks: u64,
+}
+
+impl Trouble {
+    /// The mixture of a seed.
+    pub fn of(rng: &mut fastrand::Rng) -> Trouble {
+        let calm = rng.u8(..) < 25;
+        let mut rates = BTreeMap::new();
+        for kind in KubeFault::ALL {
+            let (on, rate) = (rng.u8(..) < 90, rng.u16(60..500));
+            if on && !calm {
+                rates.insert(*kind, rate);
+            }
+        }
+        Trouble {
+            rates,
+            edits: rng.u16(50..700),
+            ticks: rng.u64(100..700),
+        }
+    }
+}
+
+impl KubeWorld {
+    /// Perhaps something goes wrong, or the user wants something else.
+    pub(super) fn make_trouble(&mut self) {
+        for (kind, rate) in self.trouble.rates.clone() {
+            if self.rng.u16(..) < rate && self.inject(kind) {
+                self.reached("fault", &format!("{kind:?}"));
+                self.log.event("fault", format_args!("{kind:?}"));
+            }
+        }
+        if self.rng.u16(..) < self.trouble.edits {
+            self.edit();
+        }
+        if self.rng.u8(..) < 4 {
+            self.etcd.heal();
+        }
+    }
+
+    fn edit(&mut self) {
+        match self.rng.u8(..10) {
+            0..5 => self.wants.replicas = self.rng.u32(1..=5),
+            5..7 => {
+                let next = VERSIONS[self.rng.usize(..VERSIONS.len())];
+                if self.can_run(next) {
+                    self.wants.version = next;
+                }
+            }
+            7..9 => self.wants.reason = self.rng.u8(..4),
+            _ => self.wants.paused = !self.wants.paused,
+        }
+        self.apply_wants();
+    }
+
+    /// Can all data there is go on with this version?
+    fn can_run(&self, version: Version) -> bool {
+        let volumes = self.etcd.nodes.values().flat_map(|n| n.volumes.values());
+        let mut data = volumes.filter_map(Data::wal).map(|w| w.version);
+        data.all(|from| from.path_to(version) == VersionPath::Allowed)
+            && self.wants.version.path_to(version) == VersionPath::Allowed
+    }
+
+    fn some_pod(&mut self, which: impl Fn(&super::kubelet::Running) -> bool) -> Option<String> {
+        let all: Vec<String> = self
+            .pods
+            .iter()
+            .filter(|(_, p)| !p.ghost && which(p))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
+    }
+
+    /// May a member's data be lost? Only if all voters are well, and enough of them; one at a time.
+    fn may_lose(&mut self) -> Option<(Ordinal, String)> {
+        let leader = self.etcd.serving_leader()?;
+        let conf = self.etcd.nodes[&leader].running.as_ref()?.conf.clone();
+        let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
+        let well = voters.iter().all(|p| self.etcd.serves(*p));
+        let caught_up = conf.members.len() == voters.len();
+        self.wiped &= !(well && caught_up);
+        if voters.len() < 3 || !well || !caught_up || self.wiped {
+            return None;
+        }
+        let place = voters[self.rng.usize(..voters.len())];
+        let ordinal = Ordinal(place.0);
+        let claim = self
+            .api
+            .claims
+            .live
+            .get(&self.names.member(ordinal).to_string())?
+            .uid()?;
+        self.volumes.contains_key(&claim).then_some((ordinal, claim))
+    }
+
+    fn inject(&mut self, kind: KubeFault) -> bool {
+        let now = self.api.now;
+        match kind {
+            KubeFault::KillEtcd => {
+                let Some(uid) = self.some_pod(|p| p.runs()) else {
+                    return false;
+                };
+                self.etcd.kill(Place(self.pods[&uid].ordinal.0));
+            }
+            KubeFault::DeletePod => {
+                let Some(uid) = self.some_pod(|p| p.going.is_none()) else {
+                    return false;
+                };
+                let name = self.pods[&uid].name.clone();
+                let _ = self.api.delete::<Pod>(&name, Some(&uid));
+            }
+            KubeFault::ForceDelete => {
+                let Some(uid) = self.some_pod(|_| true) else {
+                    return false;
+                };
+                let ends = now + self.rng.u64(1..120);
+                let Some(pod) = self.pods.get_mut(&uid) else {
+                    return false;
+                };
+                (pod.ghost, pod.going) = (true, Some(ends));
+                let name = pod.name.clone();
+                self.api.remove::<Pod>(&name);
+            }
+            KubeFault::Reboot => return self.reboot(),
+            KubeFault::WipeVolume | KubeFault::WipeData | KubeFault::DamageData => return self.lose(kind),
+            KubeFault::WipeRecord => {
+                let Some((_, claim)) = self.may_lose() else {
+                    return false;
+                };
+                self.wiped = true;
+                self.volumes.entry(claim).or_default().record = None;
+            }
+            KubeFault::CrashLoop => {
+                let ordinal = Ordinal(self.rng.u32(..self.wants.replicas));
+                let until = now + self.rng.u64(5..120);
+                self.crashing.insert(ordinal, until);
+            }
+            KubeFault::CutOne => {
+                let place = Place(self.rng.u32(..self.wants.replicas));
+                self.etcd.cut(place, 1);
+            }
+            KubeFault::KillOperator => {
+                let index = self.rng.usize(..self.operators.len());
+                self.operators[index].dies_in = Some(self.rng.u32(0..8));
+            }
+            KubeFault::StallOperator => {
+                let index = self.rng.usize(..self.operators.len());
+                self.operators[index].asleep_until = now + self.rng.u64(5..80);
+            }
+            KubeFault::SecondOperator => {
+                if self.operators.len() > 1 {
+                    return false;
+                }
+                let until = now + self.rng.u64(30..200);
+                self.operators.push(Operator::new(2, now + 1, Some(until)));
+            }
+            KubeFault::Lag => {
+                let index = self.rng.usize(..self.operators.len());
+                let lag = &mut self.operators[index].lag;
+                for kind in 0..KINDS {
+                    lag[kind] = if self.rng.bool() { 0 } else { self.rng.u64(0..40) };
+                }
+            }
+            KubeFault::ApiAway => self.away_until = now + self.rng.u64(2..80),
+            KubeFault::LostAnswer => {
+                let index = self.rng.usize(..self.operators.len());
+                self.operators[index].loses_answers += 1;
+            }
+            KubeFault::DeletePeer => {
+                let all: Vec<String> = self.api.peers.live.keys().cloned().collect();
+                if all.is_empty() {
+                    return false;
+                }
+                let name = all[self.rng.usize(..all.len())].clone();
+                let _ = self.api.delete::<EtcdPeer>(&name, None);
+            }
+            KubeFault::DeleteCluster => {
+                if self.recreate_at.is_some() {
+                    return false;
+                }
+                let name = self.names.cluster.clone();
+                let _ = self.api.delete::<EtcdCluster>(&name, None);
+                self.recreate_at = Some(now + self.rng.u64(1..120));
+            }
+        }
+        true
+    }
+
+    fn reboot(&mut self) -> bool {
+        let now = self.api.now;
+        let delay = self.rng.u64(4..60);
+        let mut uids: Vec<String> = self.pods.keys().cloned().collect();
+        uids.sort();
+        for uid in uids {
+            let later = self.rng.u64(0..10);
+            let Some(pod) = self.pods.get_mut(&uid) else {
+                continue;
+            };
+            if pod.runs() {
+                self.etcd.kill(Place(pod.ordinal.0));
+            }
+            if let Some(volume) = pod.claim.as_ref().and_then(|c| self.volumes.get_mut(c)) {
+                volume.lock = None;
+            }
+            pod.phase = Phase::Coming;
+            pod.report = None;
+            pod.due = now + delay + later;
+        }
+        self.pods.retain(|_, p| !p.ghost);
+        true
+    }
+
+    fn lose(&mut self, kind: KubeFault) -> bool {
+        let Some((ordinal, claim)) = self.may_lose() else {
+            return false;
+        };
+        let place = Place(ordinal.0);
+        self.wiped = true;
+        let generations: Vec<_> = self.etcd.node(place).volumes.keys().copied().collect();
+        for generation in generations {
+            if kind == KubeFault::DamageData {
+                self.etcd.damage(place, generation);
+            } else {
+                self.etcd.wipe(place, generation);
+                self.etcd.node(place).volumes.remove(&generation);
+            }
+        }
+        self.log
+            .event("fault", format_args!("{kind:?} of member {ordinal}"));
+        if kind == KubeFault::WipeVolume {
+            let volume = self.volumes.entry(claim).or_default();
+            volume.record = None;
+            volume.remains.clear();
+            volume.asides = 0;
+        }
+        true
+    }
+
+    /// Peace.
+    pub(super) fn heal(&mut self) {
+        self.log.event("world", format_args!("everything heals"));
+        self.etcd.heal();
+        self.crashing.clear();
+        self.away_until = 0;
+        self.operators.truncate(1);
+        for operator in &mut self.operators {
+            operator.lag = [0; KINDS];
+            operator.dies_in = None;
+            operator.loses_answers = 0;
+        }
+        self.wants.paused = false;
+        self.apply_wants();
+    }
+}

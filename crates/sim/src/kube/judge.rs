@@ -1,0 +1,118 @@
+//! What must hold of the objects, from the outside: whose data goes with a claim, and what there is in the end.
+//!
+//! In: the world. Out: breaks, or what is still missing. Never: a question to the operator's memory.
+
+use kube::ResourceExt;
+use quorate_core::model::Ordinal;
+use quorate_core::plan::BlockReason;
+
+use super::kubelet::Phase;
+use super::world::{KubeBreak, KubeWorld};
+use crate::etcd::{Data, Place};
+use crate::fault::newest_conf;
+
+impl KubeWorld {
+    /// A claim is about to go with what is on its volume: no member that still belongs to the cluster may be on it.
+    pub(super) fn judge_claim(&mut self, name: &str) {
+        let Some(place) = self.place(name) else { return };
+        let Some(conf) = newest_conf(&self.etcd) else {
+            return;
+        };
+        let node = self.etcd.nodes.get(&place);
+        let logs = node
+            .into_iter()
+            .flat_map(|n| n.volumes.values())
+            .filter_map(Data::wal);
+        let mut members = logs
+            .filter(|w| conf.members.contains_key(&w.member))
+            .map(|w| w.member);
+        if let Some(member) = members.next() {
+            let what = format!("claim {name} goes with the data of {member}, which is a member");
+            self.broke(KubeBreak::ClaimLost, what);
+        } else {
+            self.reached("stage", "ClaimDeleted");
+        }
+    }
+
+    /// Is a block that says so the right end?
+    pub(super) fn left_to_people(&self) -> bool {
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let says = plan.is_some_and(|p| p.blocks.iter().any(|b| b.reason == BlockReason::QuorumLost));
+        self.stranded && says && self.etcd.serving_leader().is_none()
+    }
+
+    /// What is not yet as wanted; `None` when all of it is.
+    pub fn missing(&self) -> Option<String> {
+        let wanted = self.wants.replicas as usize;
+        let Some(leader) = self.etcd.serving_leader() else {
+            return Some("no member leads".to_owned());
+        };
+        let (_, conf, _) = self.etcd.list(leader)?;
+        if conf.members.len() != wanted {
+            return Some(format!("{} members instead of {wanted}", conf.members.len()));
+        }
+        for ordinal in (0..self.wants.replicas).map(Ordinal) {
+            let at = Place(ordinal.0);
+            let Some((id, listed)) = conf.members.iter().find(|(_, m)| m.place == at) else {
+                return Some(format!("member {ordinal} is not in the list"));
+            };
+            let node = self.etcd.nodes.get(&at)?;
+            if listed.learner || node.member() != Some(*id) || !self.etcd.serves(at) {
+                return Some(format!("member {ordinal} does not serve as a voter"));
+            }
+            if node.running.as_ref().map(|r| r.version) != Some(self.wants.version) {
+                return Some(format!("member {ordinal} runs another version"));
+            }
+        }
+        self.objects_missing(wanted).or_else(|| self.still_planning())
+    }
+
+    fn objects_missing(&self, wanted: usize) -> Option<String> {
+        let api = &self.api;
+        let counts = [
+            ("EtcdPeers", api.peers.live.len()),
+            ("claims", api.claims.live.len()),
+            ("ReplicaSets", api.sets.live.len()),
+            ("pods", api.pods.live.len()),
+        ];
+        if let Some((what, count)) = counts.iter().find(|(_, count)| *count != wanted) {
+            return Some(format!("{count} {what} instead of {wanted}"));
+        }
+        let runs = |p: &super::kubelet::Running| matches!(p.phase, Phase::Running { .. });
+        if self.pods.values().filter(|p| runs(p)).count() != wanted {
+            return Some("not every pod runs etcd".to_owned());
+        }
+        let configs: std::collections::BTreeSet<&str> =
+            self.pods.values().map(|p| p.purpose.config.as_str()).collect();
+        let newest = api
+            .peers
+            .live
+            .values()
+            .map(|p| p.spec.start.clone().unwrap_or_default().config);
+        let newest: std::collections::BTreeSet<String> = newest.collect();
+        if configs.len() != 1 || newest.len() != 1 {
+            return Some("not all run with one configuration".to_owned());
+        }
+        let budget = api.budgets.live.get(&self.names.cluster).is_some();
+        let services = api.services.live.len();
+        if services != 2 || budget != (wanted > 1) {
+            return Some(format!("{services} Services, budget: {budget}"));
+        }
+        let going = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
+            c.metadata.deletion_timestamp.is_some()
+        };
+        let going = api.claims.live.values().find(|c| going(c));
+        going.map(|c| format!("claim {} is going", c.name_any()))
+    }
+
+    fn still_planning(&self) -> Option<String> {
+        let plan = self.operators.iter().find_map(|o| o.plan.as_ref())?;
+        let quiet = plan.steps.is_empty() && plan.waits.is_empty() && plan.blocks.is_empty();
+        (!quiet).then(|| {
+            format!(
+                "the plan is not empty: {:?} {:?} {:?}",
+                plan.steps, plan.waits, plan.blocks
+            )
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Many seeds of a simulated Kubernetes, on two threads; one, with its log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quorate_core::model::StepKind;
+
+use super::fault::KubeFault;
+use super::world::{KubeBreak, KubeWorld, Reached};
+
+/// What can be reached, at zero.
+const STAGES: [&str; 11] = [
+    "Parked",
+    "PassedAlone",
+    "PassedWithGoAhead",
+    "RefusedAtGate",
+    "RefusedAtLaunch",
+    "LookedInVain",
+    "FirstStart",
+    "FromData",
+    "ClaimDeleted",
+    "Converged",
+    "LeftToPeople",
+];
+
+/// Everything that a run must reach.
+pub fn all_to_reach() -> Reached {
+    let faults = KubeFault::ALL.iter().map(|k| (("fault", format!("{k:?}")), 0));
+    let stages = STAGES.iter().map(|s| (("stage", (*s).to_owned()), 0));
+    // Asides lie on the volume, and are thinned out there.
+    let steps = StepKind::ALL.iter().filter(|k| **k != StepKind::DropAside);
+    let steps = steps.map(|k| (("step", format!("{k:?}")), 0));
+    faults.chain(stages).chain(steps).collect()
+}
+
+/// What one seed came to.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// What broke first.
+    pub broke: Option<(KubeBreak, u64, String)>,
+    /// What was reached.
+    pub reached: Reached,
+    /// Ticks it took.
+    pub ticks: u64,
+    /// The log, if it was wanted.
+    pub log: String,
+}
+
+/// Runs one seed.
+pub fn one(seed: u64, log: bool) -> Verdict {
+    let mut world = KubeWorld::new(seed, log);
+    world.run();
+    Verdict {
+        broke: world.breaks.first().cloned(),
+        ticks: world.api.now,
+        log: world.log.text(),
+        reached: world.reached,
+    }
+}
+
+/// What many seeds came to.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many ran.
+    pub seeds: u64,
+    /// Their ticks together.
+    pub ticks: u64,
+    /// What all reached together.
+    pub reached: Reached,
+    /// Those that broke, by seed.
+    pub failures: Vec<(u64, KubeBreak, String)>,
+}
+
+impl Summary {
+    /// What was never reached.
+    pub fn never(&self) -> Vec<String> {
+        let zero = self.reached.iter().filter(|(_, count)| **count == 0);
+        zero.map(|((group, name), _)| format!("{group} {name}")).collect()
+    }
+}
+
+/// Runs `count` seeds from `from`, on two threads.
+pub fn many(from: u64, count: u64) -> Summary {
+    let next = AtomicU64::new(from);
+    let work = || {
+        let mut summary = Summary::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= from + count {
+                return summary;
+            }
+            let verdict = one(seed, false);
+            summary.seeds += 1;
+            summary.ticks += verdict.ticks;
+            for (key, count) in verdict.reached {
+                *summary.reached.entry(key).or_default() += count;
+            }
+            let broke = verdict.broke.map(|(kind, _, detail)| (seed, kind, detail));
+            summary.failures.extend(broke);
+        }
+    };
+    let parts = std::thread::scope(|scope| {
+        let threads = [scope.spawn(work), scope.spawn(work)];
+        threads.map(|t| t.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)))
+    });
+    let mut all = Summary::default();
+    for part in parts {
+        all.seeds += part.seeds;
+        all.ticks += part.ticks;
+        all.failures.extend(part.failures);
+        for (key, count) in part.reached {
+            *all.reached.entry(key).or_default() += count;
+        }
+    }
+    all.failures.sort_by_key(|(seed, ..)| *seed);
+    all
+}

@@ -1,0 +1,206 @@
+//! The volume of a claim: its record, its lock, and what lies on it; looked at, let through and launched on by the rules
+//! of the pod's own programs.
+//!
+//! In: a volume, the data that the model of etcd has for its place. Out: what those programs would say. Never: a rule of
+//! its own.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use quorate_core::model::{Generation, Version};
+use quorate_pod::contract::{How, Report};
+use quorate_pod::rules::{
+    self, Admission, Data as Judged, Decision, Gate, Identity, Launch, Layout, Record, Way,
+};
+
+use crate::etcd::{Data, Node};
+
+/// A volume.
+#[derive(Clone, Debug, Default)]
+pub struct Volume {
+    /// `volume.json`, if it is there.
+    pub record: Option<Record>,
+    /// Which pod's process has its lock.
+    pub lock: Option<String>,
+    /// How many sets of old data lie aside.
+    pub asides: usize,
+    /// Generations on which etcd promised something, whatever became of that. Nobody but the checkers may look.
+    pub ran: BTreeSet<Generation>,
+    /// Generations where a first start left files and no log.
+    pub remains: BTreeSet<Generation>,
+}
+
+/// What a pod was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    /// The pod.
+    pub pod: String,
+    /// Which generation.
+    pub generation: Generation,
+    /// Which etcd.
+    pub version: Version,
+    /// With which configuration.
+    pub config: String,
+}
+
+impl Purpose {
+    fn gate(&self) -> Gate<'_> {
+        let nowhere = Path::new("/");
+        Gate {
+            volume: nowhere,
+            generation: self.generation,
+            version: self.version,
+            config: &self.config,
+            pod: &self.pod,
+            go: nowhere,
+            shared: nowhere,
+            program: nowhere,
+            owner: None,
+            patience: std::time::Duration::ZERO,
+        }
+    }
+}
+
+/// What the gate has let through.
+#[derive(Clone, Debug)]
+pub struct Through {
+    /// What the launcher is told.
+    pub launch: Launch,
+    /// As what.
+    pub how: How,
+}
+
+/// What the gate says.
+#[derive(Clone, Debug)]
+pub enum AtGate {
+    /// Through.
+    Through(Box<Through>),
+    /// Not yet.
+    Wait,
+    /// No.
+    Refused(String),
+}
+
+/// Has nothing been promised in this log?
+pub fn is_blank(data: &Data) -> bool {
+    data.wal()
+        .is_some_and(|w| w.log.is_empty() && w.term == 0 && w.vote.is_none())
+}
+
+impl Volume {
+    fn judge(&self, node: &Node, generation: Generation) -> Judged {
+        match node.volumes.get(&generation) {
+            None | Some(Data::Empty) if self.remains.contains(&generation) => Judged::Remains {
+                why: "there is no write-ahead log, only member/snap/db".to_owned(),
+            },
+            None | Some(Data::Empty) => Judged::Nothing,
+            Some(Data::Damaged) => Judged::Damaged {
+                why: "wal: crc mismatch".to_owned(),
+            },
+            Some(data) if is_blank(data) => Judged::Blank,
+            Some(Data::Wal(wal)) => Judged::Member(Identity {
+                member: wal.member,
+                cluster: wal.cluster,
+                minor: Some(u64::from(wal.version.minor)),
+            }),
+        }
+    }
+
+    /// `prepare --look`, on a volume that is held.
+    pub fn look(&mut self, node: &Node, generation: Generation, fresh: &str) -> Report {
+        let fresh_id = self.record.is_none();
+        let record = self.record.get_or_insert_with(|| {
+            let mut record = Record::of(fresh.to_owned());
+            for there in node.volumes.keys() {
+                record.entry_mut(*there).fired = true;
+            }
+            record
+        });
+        let mut record = record.clone();
+        let data = self.judge(node, generation);
+        if rules::marks_fired(&record, generation, &data) {
+            record.entry_mut(generation).fired = true;
+            self.record = Some(record.clone());
+        }
+        Report {
+            asides: self.asides as u32,
+            ..rules::told(&record, fresh_id, generation, data)
+        }
+    }
+
+    /// `prepare`, once, on a volume that is held.
+    pub fn pass(&mut self, node: &mut Node, purpose: &Purpose, go: Option<&str>) -> AtGate {
+        let gate = purpose.gate();
+        let Some(record) = &mut self.record else {
+            return AtGate::Refused("its identity has gone since it was looked at".to_owned());
+        };
+        let mut record = record.clone();
+        let data = self.judge(node, purpose.generation);
+        let admission = match rules::decide(&gate, &record, &data, go.map(str::as_bytes)) {
+            Decision::Pass(admission) => admission,
+            Decision::Wait { .. } => return AtGate::Wait,
+            Decision::Refuse { why } => return AtGate::Refused(why),
+        };
+        if let Err(why) = self.make_room(node, purpose.generation, &admission) {
+            return AtGate::Refused(why);
+        }
+        let entry = rules::noted(&gate, record.entry(purpose.generation), &admission);
+        *record.entry_mut(purpose.generation) = entry;
+        self.record = Some(record.clone());
+        AtGate::Through(Box::new(Through {
+            launch: Launch::of(&gate, &Layout::new(gate.volume), &record, &admission),
+            how: admission.how,
+        }))
+    }
+
+    fn make_room(
+        &mut self,
+        node: &mut Node,
+        present: Generation,
+        admission: &Admission,
+    ) -> Result<(), String> {
+        if admission.identity.is_some() {
+            self.asides = self.asides.min(rules::KEPT);
+        }
+        let older: Vec<Generation> = node.volumes.keys().copied().filter(|g| *g < present).collect();
+        if self.asides + older.len() > rules::MOST {
+            return Err("there is no room aside".to_owned());
+        }
+        self.asides += older.len();
+        for generation in older {
+            node.volumes.remove(&generation);
+            self.remains.remove(&generation);
+        }
+        Ok(())
+    }
+
+    /// `launch-in-pod`, on a volume that is held: may etcd be executed, and as what?
+    pub fn launch(&mut self, node: &mut Node, through: &Through, executed: &mut bool) -> Result<Way, String> {
+        let launch = &through.launch;
+        let record = self.record.as_ref().filter(|r| r.id == launch.volume_id);
+        let mut record = record
+            .cloned()
+            .ok_or("the volume was wiped or exchanged while the pod ran")?;
+        rules::still_let_through(&record, launch)?;
+        let data = self.judge(node, launch.generation);
+        let way = rules::check(launch, &record, &data, *executed)?;
+        *executed = true;
+        let entry = record.entry_mut(launch.generation);
+        match (way, &data) {
+            (Way::First, _) => {
+                if data == Judged::Blank {
+                    node.volumes.remove(&launch.generation);
+                }
+                entry.fired = true;
+            }
+            (Way::FromData, Judged::Member(found)) => {
+                entry.fired = true;
+                entry.member = Some(found.member);
+                entry.cluster = Some(found.cluster);
+            }
+            (Way::FromData, _) => {}
+        }
+        self.record = Some(record);
+        Ok(way)
+    }
+}

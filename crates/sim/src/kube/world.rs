@@ -1,0 +1,309 @@
+//! One simulated Kubernetes with one cluster: trouble, then peace, in which everything must come right.
+//!
+//! In: a seed. Out: what broke, what was reached, the log. Never: a tick without every checker having looked.
+
+use std::collections::BTreeMap;
+
+use quorate_api::crd::EtcdCluster;
+use quorate_core::model::{Ordinal, Version};
+use quorate_operator::names::Names;
+use serde_json::json;
+
+use super::api::Api;
+use super::fault::Trouble;
+use super::kubelet::Running;
+use super::operator::{Lease, Operator};
+use super::volume::Volume;
+use crate::checkers::{Clusters, Writes};
+use crate::etcd::{EtcdModel, Note, Place};
+use crate::log::EventLog;
+
+/// So many ticks the healed world has to come right.
+const HEALED_TICKS_MAX: u64 = 4000;
+
+/// How it can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubeBreak {
+    /// An acknowledged write is gone.
+    WriteLost,
+    /// A second cluster of that name has a leader.
+    TwoClusters,
+    /// Two etcd on one volume.
+    TwoOnOneVolume,
+    /// A first start where etcd had promised something.
+    FirstOnUsed,
+    /// A claim went with the data of a member.
+    ClaimLost,
+    /// In peace it did not become what is wanted.
+    NoConvergence,
+    /// The second opinion refused what the planner planned.
+    CheckDisagrees,
+}
+
+/// What the user wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// How many.
+    pub replicas: u32,
+    /// Which etcd.
+    pub version: Version,
+    /// With what, besides.
+    pub reason: u8,
+    /// Nothing is to be done.
+    pub paused: bool,
+}
+
+/// Counts by group and name.
+pub type Reached = BTreeMap<(&'static str, String), u64>;
+
+/// Everything there is.
+#[derive(Debug)]
+pub struct KubeWorld {
+    /// The API server.
+    pub api: Api,
+    /// The members.
+    pub etcd: EtcdModel,
+    /// What the cluster is called.
+    pub names: Names,
+    /// Volumes by the uid of their claim.
+    pub volumes: BTreeMap<String, Volume>,
+    /// Pods on nodes, by uid.
+    pub pods: BTreeMap<String, Running>,
+    /// One or two.
+    pub operators: Vec<Operator>,
+    /// Who of them may act.
+    pub lease: Lease,
+    /// What the user wants.
+    pub wants: Wants,
+    /// When a cluster that was deleted is created again.
+    pub recreate_at: Option<u64>,
+    /// What goes wrong.
+    pub trouble: Trouble,
+    /// Chance.
+    pub rng: fastrand::Rng,
+    /// The readable course.
+    pub log: EventLog,
+    /// What was reached.
+    pub reached: Reached,
+    /// What broke.
+    pub breaks: Vec<(KubeBreak, u64, String)>,
+    /// When controllers get to things.
+    pub(super) dues: BTreeMap<String, u64>,
+    /// Why processes ended by themselves.
+    pub(super) exits: BTreeMap<Place, &'static str>,
+    /// Whose etcd crashes until when.
+    pub(super) crashing: BTreeMap<Ordinal, u64>,
+    /// The API server answers nothing until then.
+    pub(super) away_until: u64,
+    /// Numbers handed out.
+    pub(super) ids: u64,
+    /// A first start of a new cluster ended without data: nobody can prove that it promised nothing, so that a small
+    /// cluster which loses its quorum by it is left to people.
+    pub(super) stranded: bool,
+    /// A wiped volume is to be made good before another is.
+    pub(super) wiped: bool,
+    writes: Writes,
+    clusters: Clusters,
+    values: u64,
+}
+
+impl KubeWorld {
+    /// A world before its first tick.
+    pub fn new(seed: u64, log: bool) -> KubeWorld {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x006b_7562_6500);
+        let etcd = EtcdModel::new(rng.u64(..));
+        let sizes = [1, 2, 3, 3, 3, 3, 5];
+        let versions = super::fault::VERSIONS;
+        let wants = Wants {
+            replicas: sizes[rng.usize(..sizes.len())],
+            version: versions[rng.usize(..versions.len())],
+            reason: 0,
+            paused: false,
+        };
+        let trouble = Trouble::of(&mut rng);
+        let mut world = KubeWorld {
+            api: Api::default(),
+            etcd,
+            names: Names::of("n", "c"),
+            volumes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            operators: vec![Operator::new(1, 1, None)],
+            lease: Lease::default(),
+            wants,
+            recreate_at: None,
+            trouble,
+            rng,
+            log: EventLog::new(log),
+            reached: super::run::all_to_reach(),
+            breaks: Vec::new(),
+            dues: BTreeMap::new(),
+            exits: BTreeMap::new(),
+            crashing: BTreeMap::new(),
+            away_until: 0,
+            ids: 0,
+            stranded: false,
+            wiped: false,
+            writes: Writes::default(),
+            clusters: Clusters::default(),
+            values: 0,
+        };
+        world.log.event(
+            "world",
+            format_args!("seed {seed}: {:?}, {:?}", world.wants, world.trouble),
+        );
+        world.create_cluster();
+        world
+    }
+
+    /// Something was reached.
+    pub fn reached(&mut self, group: &'static str, name: &str) {
+        *self.reached.entry((group, name.to_owned())).or_default() += 1;
+    }
+
+    /// Something broke.
+    pub fn broke(&mut self, kind: KubeBreak, detail: String) {
+        self.log.event("BROKEN", format_args!("{kind:?}: {detail}"));
+        self.breaks.push((kind, self.api.now, detail));
+    }
+
+    /// Does the API server not answer now?
+    pub(super) fn api_away(&self) -> bool {
+        self.away_until > self.api.now
+    }
+
+    /// The manifest.
+    fn manifest(&self) -> Option<EtcdCluster> {
+        serde_json::from_value(json!({
+            "apiVersion": "etcd.improbable.io/v1alpha1",
+            "kind": "EtcdCluster",
+            "metadata": {"name": self.names.cluster, "namespace": self.names.namespace},
+            "spec": {
+                "replicas": self.wants.replicas,
+                "version": self.wants.version.to_string(),
+                "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}},
+                "forceRedeploymentReason": format!("r{}", self.wants.reason),
+                "paused": self.wants.paused,
+            },
+        }))
+        .ok()
+    }
+
+    /// The user creates the cluster.
+    pub(super) fn create_cluster(&mut self) {
+        let Some(manifest) = self.manifest() else {
+            return self.broke(KubeBreak::NoConvergence, "the manifest is none".to_owned());
+        };
+        let _ = self.api.create(manifest);
+        self.log.event("user", format_args!("creates {:?}", self.wants));
+    }
+
+    /// The user applies what is wanted now.
+    pub(super) fn apply_wants(&mut self) {
+        self.log.event("user", format_args!("wants {:?}", self.wants));
+        if let Some(manifest) = self.manifest() {
+            let name = self.names.cluster.clone();
+            let _ = self.api.change::<EtcdCluster>(&name, None, |c| {
+                c.spec = manifest.spec;
+                c.metadata.generation = c.metadata.generation.map(|g| g + 1);
+            });
+        }
+    }
+
+    /// The whole course; stops at the first break.
+    pub fn run(&mut self) {
+        for _ in 0..self.trouble.ticks {
+            self.make_trouble();
+            self.tick();
+            if !self.breaks.is_empty() {
+                return;
+            }
+        }
+        self.heal();
+        let mut quiet = 0;
+        for _ in 0..HEALED_TICKS_MAX {
+            self.tick();
+            if !self.breaks.is_empty() {
+                return;
+            }
+            if self.left_to_people() {
+                return self.reached("stage", "LeftToPeople");
+            }
+            quiet = if self.missing().is_none() { quiet + 1 } else { 0 };
+            if quiet >= 30 {
+                self.reached("stage", "Converged");
+                return self.log.event(
+                    "world",
+                    format_args!("as wanted, {} writes acknowledged", self.writes.count()),
+                );
+            }
+        }
+        let missing = self.missing().unwrap_or_default();
+        self.broke(KubeBreak::NoConvergence, missing);
+    }
+
+    fn tick(&mut self) {
+        self.clients();
+        self.etcd.advance();
+        self.api.now = self.etcd.now;
+        self.log.at(self.etcd.now);
+        self.notes();
+        if self.recreate_at.is_some_and(|at| at <= self.api.now) && !self.api_away() {
+            self.recreate_at = None;
+            self.create_cluster();
+        }
+        self.controllers();
+        self.kubelets();
+        let now = self.api.now;
+        self.operators.retain(|o| o.until.is_none_or(|until| until > now));
+        for index in 0..self.operators.len() {
+            self.operate(index);
+        }
+        self.api.end_tick();
+        self.watch();
+    }
+
+    fn clients(&mut self) {
+        let places: Vec<Place> = self.etcd.nodes.keys().copied().collect();
+        for _ in 0..self.rng.u8(0..3).min(places.len() as u8) {
+            let via = places[self.rng.usize(..places.len())];
+            self.values += 1;
+            self.etcd.write(via, self.values);
+        }
+    }
+
+    fn notes(&mut self) {
+        for note in std::mem::take(&mut self.etcd.notes) {
+            let (lost, second) = match note {
+                Note::Elected { place, cluster, term } => {
+                    self.log
+                        .event("etcd", format_args!("{} leads {cluster} in term {term}", place.0));
+                    (
+                        self.writes.elected(&self.etcd, place),
+                        self.clusters.elected(cluster),
+                    )
+                }
+                Note::Acknowledged { value, term, .. } => {
+                    (self.writes.acknowledge(&self.etcd, value, term), None)
+                }
+                Note::Exited { place, why } => {
+                    self.exits.insert(place, why);
+                    (None, None)
+                }
+            };
+            lost.into_iter().for_each(|l| self.broke(KubeBreak::WriteLost, l));
+            second
+                .into_iter()
+                .for_each(|s| self.broke(KubeBreak::TwoClusters, s));
+        }
+    }
+
+    fn watch(&mut self) {
+        let leader = self
+            .etcd
+            .serving_leader()
+            .filter(|_| self.api.now.is_multiple_of(16));
+        if let Some(lost) = leader.and_then(|leader| self.writes.read(&self.etcd, leader)) {
+            self.broke(KubeBreak::WriteLost, lost);
+        }
+    }
+}
