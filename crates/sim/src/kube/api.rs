@@ -246,13 +246,15 @@ impl Api {
                     other => other,
                 }
             }
-            Effect::Apply(_) => Ok(()),
+            // Clusters here speak plain text: there are no Secrets.
+            Effect::Apply(_) | Effect::Amend(_) => Ok(()),
             Effect::Delete { kind, name, uid } => gone(match kind {
                 Kind::Peer => self.delete::<EtcdPeer>(name, Some(uid)),
                 Kind::Claim => self.delete::<PersistentVolumeClaim>(name, Some(uid)),
                 Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
                 Kind::Pod => self.delete::<Pod>(name, Some(uid)),
                 Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),
+                Kind::Secret => Ok(()),
             }),
             Effect::Annotate {
                 kind,
@@ -265,6 +267,7 @@ impl Api {
                 Kind::Set => self.annotate::<ReplicaSet>(name, uid, annotations),
                 Kind::Pod => self.annotate::<Pod>(name, uid, annotations),
                 Kind::Budget => self.annotate::<PodDisruptionBudget>(name, uid, annotations),
+                Kind::Secret => Ok(()),
             },
             Effect::Finalizers {
                 name,

@@ -240,8 +240,8 @@ impl KubeWorld {
             KubeFault::Lag => {
                 let index = self.rng.usize(..self.operators.len());
                 let lag = &mut self.operators[index].lag;
-                for kind in 0..KINDS {
-                    lag[kind] = if self.rng.bool() { 0 } else { self.rng.u64(0..40) };
+                for kind in lag.iter_mut() {
+                    *kind = if self.rng.bool() { 0 } else { self.rng.u64(0..40) };
                 }
             }
             KubeFault::ApiAway => self.away_until = now + self.rng.u64(2..80),

@@ -93,7 +93,7 @@ impl KubeWorld {
         if configs.len() != 1 || newest.len() != 1 {
             return Some("not all run with one configuration".to_owned());
         }
-        let budget = api.budgets.live.get(&self.names.cluster).is_some();
+        let budget = api.budgets.live.contains_key(&self.names.cluster);
         let services = api.services.live.len();
         if services != 2 || budget != (wanted > 1) {
             return Some(format!("{services} Services, budget: {budget}"));

@@ -291,6 +291,7 @@ impl KubeWorld {
             cluster: &work.cluster,
             owner: &owner,
             images: &images,
+            trusted: None,
         };
         let executor = Executor {
             plot: &plot,
@@ -437,6 +438,7 @@ impl KubeWorld {
             cluster: &cluster,
             owner: &owner,
             images: &images,
+            trusted: None,
         };
         let spec = wanted(&plot);
         let objects = seen.objects(&names, &resource.uid().unwrap_or_default());

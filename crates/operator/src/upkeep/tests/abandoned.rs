@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::*;
 use crate::build::Images;
-use crate::names::Names;
+use crate::names::{CLAIM_FINALIZER, Names};
 use crate::slot::{Claim, Peer};
 
 /// The slot that a cluster of one had grown into, and is no longer to.
