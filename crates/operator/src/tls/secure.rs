@@ -62,7 +62,7 @@ struct Judged {
 #[derive(Debug)]
 pub enum Secured {
     /// This; to be asked for first.
-    Ready(Material, Done),
+    Ready(Box<Material>, Done),
     /// Nothing yet; to be asked for meanwhile.
     Coming(Done),
     /// Nothing, and someone has to do something about it.
@@ -115,7 +115,7 @@ impl Shared {
             && judged.members == members
             && (judged.good_from..judged.good_until).contains(&now)
         {
-            return Secured::Ready(judged.material.clone(), Done::default());
+            return Secured::Ready(Box::new(judged.material.clone()), Done::default());
         }
         kept.judged = None;
         let nobody = BTreeSet::new();
@@ -145,7 +145,7 @@ impl Shared {
             });
         }
         self.ask_for_proof(plot, objects, &material, kept).await;
-        Secured::Ready(material, found.done)
+        Secured::Ready(Box::new(material), found.done)
     }
 
     /// Adds those members that have proven by now what the stage is for; what was proven for another is forgotten.
@@ -198,7 +198,7 @@ impl Shared {
             }
         };
         Ok(match read {
-            Ok(material) => Secured::Ready(material, Done::default()),
+            Ok(material) => Secured::Ready(Box::new(material), Done::default()),
             Err(why) => Secured::Held(why),
         })
     }
