@@ -8,9 +8,10 @@
 //! - [`api`]: objects, uids, resourceVersions, finalizers, lag.
 //! - [`controllers`]: ReplicaSets, owners, claims, pods on their nodes.
 //! - [`kubelet`], [`volume`]: one pod; what its programs say of its volume, by their own rules.
-//! - [`operator`]: the passes of one or two operators.
+//! - [`operator`], `answers`: the passes of one or two operators; what the members tell them.
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
 
+mod answers;
 pub mod api;
 pub mod controllers;
 pub mod fault;

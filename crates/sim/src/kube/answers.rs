@@ -1,0 +1,85 @@
+//! What the members answer an operator: by the model of etcd, through whoever can be reached.
+//!
+//! In: the world. Out: statuses, and the member list of a quorum. Never: a list from a learner.
+
+use quorate_client::Answers;
+use quorate_core::model::{Listed, MemberId, MemberStatus, Observed, Ordinal, QuorumView};
+use quorate_operator::observe::Objects;
+
+use super::world::KubeWorld;
+use crate::etcd::Place;
+
+impl KubeWorld {
+    /// What members say whose pods the operator knows to run.
+    pub(super) fn answers(&self, objects: &Objects) -> Answers {
+        let mut answers = Answers::default();
+        for (ordinal, slot) in &objects.slots {
+            let pod = slot
+                .address()
+                .and_then(|ip| self.pods.get(ip.strip_prefix("ip-")?));
+            if pod.is_some_and(|p| p.runs()) {
+                answers
+                    .statuses
+                    .extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
+            }
+        }
+        answers.quorum = answers.statuses.keys().find_map(|o| self.list(Place(o.0)));
+        answers
+    }
+
+    pub(super) fn list(&self, via: Place) -> Option<QuorumView> {
+        let (cluster, conf, leader) = self.etcd.list(via)?;
+        if !conf.votes(self.etcd.nodes.get(&via)?.member()?) {
+            return None;
+        }
+        let members: Vec<Listed> = conf.listed(&self.names.cluster);
+        let renamed = members.into_iter().map(|m| {
+            let places = m.peer_urls.iter().filter_map(Place::of);
+            let peer_urls = places.map(|p| self.names.peer_url(Ordinal(p.0), false)).collect();
+            Listed { peer_urls, ..m }
+        });
+        Some(QuorumView {
+            cluster,
+            members: renamed.collect(),
+            leader: Some(leader),
+        })
+    }
+
+    /// The list, read again through a healthy voter, the leader first.
+    pub(super) fn quorum_view(
+        &self,
+        observed: &Observed,
+        except: Option<MemberId>,
+    ) -> Option<(Place, QuorumView)> {
+        let leader = observed.quorum.as_ref()?.leader;
+        let healthy = observed.slots.iter().filter_map(|(ordinal, slot)| {
+            let status = slot.status.as_ref().filter(|s| s.healthy)?;
+            (Some(status.member) != except).then_some((Some(status.member) != leader, *ordinal))
+        });
+        let mut all: Vec<(bool, Ordinal)> = healthy.collect();
+        all.sort();
+        let mut places = all.into_iter().map(|(_, o)| Place(o.0)).take(2);
+        places.find_map(|p| Some((p, self.list(p).filter(|_| self.etcd.linked(Place::SITE, p))?)))
+    }
+
+    pub(super) fn member_status(&self, ordinal: Ordinal) -> Option<MemberStatus> {
+        let at = Place(ordinal.0);
+        if !self.etcd.linked(Place::SITE, at) {
+            return None;
+        }
+        let node = self.etcd.nodes.get(&at)?;
+        let (running, wal) = (node.running.as_ref()?, node.wal()?);
+        let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner);
+        Some(MemberStatus {
+            member: wal.member,
+            cluster: wal.cluster,
+            leader: running.leader,
+            term: wal.term,
+            applied: running.applied as u64,
+            version: running.version,
+            db_size: 4096 * (1 + wal.log.len() as u64),
+            db_in_use: 4096 * (1 + running.applied as u64),
+            healthy: learner || self.etcd.serves(at),
+        })
+    }
+}
