@@ -137,7 +137,7 @@ fn a_first_member_wiped_while_the_operator_is_away_never_forms_a_second_cluster(
     std::thread::sleep(Duration::from_secs(5));
     let pod = cluster.pod("c-0").expect("its pod");
     assert_eq!(pod["status"]["phase"], "Pending", "it waits");
-    assert_eq!(cluster_ids(&cluster), [id.clone()]);
+    assert_eq!(cluster_ids(&cluster), std::slice::from_ref(&id));
     bed.scale_operator(1);
     let after = cluster.wait_for("c-0 under a new id", |c| {
         let now = members(c).into_iter().find(|m| m.name == "c-0");
