@@ -46,6 +46,8 @@ pub fn plain(seed: u64) -> Options {
         guards: Guards::all(),
         check: true,
         outages: true,
+        // Every other world is one of pods.
+        pods: seed % 2 == 1,
         log: false,
     }
 }

@@ -32,6 +32,8 @@ pub struct Options {
     pub check: bool,
     /// With the rules off: does a planned step that takes the quorum away for a while count as a broken cluster?
     pub outages: bool,
+    /// Do processes run in pods that have to be made first?
+    pub pods: bool,
     /// Keep the log's lines.
     pub log: bool,
 }
@@ -102,8 +104,7 @@ impl World {
         let mut ground = Ground {
             etcd,
             slots: Default::default(),
-            // Every other world is one of pods.
-            pods: options.seed % 2 == 1,
+            pods: options.pods,
             clock_ahead_ms: 0,
         };
         (0..spec.replicas).for_each(|o| _ = ground.slot(Ordinal(o)));

@@ -133,6 +133,8 @@ fn replay(seed: u64, without: Option<usize>) -> bool {
         guards,
         check: off.is_none(),
         outages: true,
+        // As `guards` looks, or as `run` does.
+        pods: off.is_none() && run::plain(seed).pods,
         log: true,
     });
     println!("{}", verdict.log);
