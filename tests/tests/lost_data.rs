@@ -156,7 +156,9 @@ fn a_cluster_killed_at_birth_is_started_anew() {
                 .map(|n| cluster.root().join(format!("members/t-{n}/g0")))
                 .collect();
             let began = std::time::Instant::now();
-            while !data.iter().any(|d| d.join("member/wal").exists()) {
+            // A quorum of logs that hold nothing is what kept such a cluster from ever forming.
+            let needed = replicas as usize / 2 + 1;
+            while data.iter().filter(|d| d.join("member/wal").exists()).count() < needed {
                 assert!(
                     began.elapsed() < quorate_tests::cluster::PATIENCE,
                     "nothing was started"
@@ -176,7 +178,7 @@ fn a_cluster_killed_at_birth_is_started_anew() {
             println!("{replicas} members, {unborn} killed at birth, blocked by {blocked:?}");
             cluster.stop();
             // Those caught before they had a log are another matter: nobody can tell what became of one.
-            if unborn == replicas as usize {
+            if unborn >= needed {
                 assert!(blocked.is_empty(), "{blocked:?}");
                 caught += 1;
             }
