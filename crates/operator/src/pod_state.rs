@@ -6,7 +6,7 @@
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
-    ETCD_CONTAINER, GoAhead, LOOK_CONTAINER, PREPARE_CONTAINER, Report, START_ANNOTATION,
+    ETCD_CONTAINER, Found, GoAhead, LOOK_CONTAINER, PREPARE_CONTAINER, Report, START_ANNOTATION,
 };
 
 use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
@@ -140,6 +140,11 @@ fn stage(pod: &Pod, report: &Option<Result<Report, String>>, may_pass: bool) -> 
     match report {
         Some(Err(why)) => Stage::Refused(why.clone()),
         Some(Ok(_)) if may_pass || prepared.is_some() => Stage::Passing,
+        // It looks once in its life, and what it has not seen nobody can decide on: another has to look.
+        Some(Ok(Report {
+            volume: Found::Unknown { why },
+            ..
+        })) => Stage::Refused(format!("its volume could not be looked at: {why}")),
         Some(Ok(_)) => Stage::Parked,
         None => Stage::Coming(keeps(pod)),
     }

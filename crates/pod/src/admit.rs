@@ -144,6 +144,7 @@ pub fn noted(gate: &Gate<'_>, mut entry: Entry, admission: &Admission) -> Entry 
     match admission.identity {
         Some(identity) => {
             entry.fired = true;
+            entry.came_to_nothing = false;
             entry.member = Some(identity.member);
             entry.cluster = Some(identity.cluster);
         }

@@ -73,7 +73,7 @@ pub struct Report {
     /// etcd was, or may have been, executed for the first time on this generation. Written by the launcher before it
     /// becomes etcd; a pod that was let through and never came to that leaves no such mark.
     pub fired: bool,
-    /// etcd was executed, and ended before it had promised anything: its log is there, and blank.
+    /// etcd was executed, and ended before it had promised anything: it left no log, or a blank one.
     #[serde(default)]
     pub blank: bool,
     /// What was last let through for this generation.

@@ -199,7 +199,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
             how: go.how,
             identity: None,
         }),
-        (How::New { .. } | How::Join { .. }, _) if entry.fired => refuse(format!(
+        (How::New { .. } | How::Join { .. }, _) if entry.may_have_promised() => refuse(format!(
             "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
              acknowledged must come back as another",
             gate.generation

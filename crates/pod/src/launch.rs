@@ -1,10 +1,10 @@
 //! `launch-in-pod`: runs at every start of the etcd container, looks once more, and becomes etcd.
 //!
-//! In: what the gate left in the shared directory, and etcd's command line. Out: etcd, under this process number, with
-//! the lock of the volume. Kubelet restarts a container without its init containers, so whatever happened to the
+//! In: what the gate left in the shared directory, and etcd's command line. Out: etcd, with the lock of the volume,
+//! under this process number; only the very first start is a child, whose end is watched ([`crate::first`]). Kubelet restarts a container without its init containers, so whatever happened to the
 //! volume since the gate is seen here or nowhere.
 //!
-//! Never: a first start twice; etcd on a volume, generation or member other than what was let through last; an
+//! Never: a first start twice, unless the one before provably came to nothing; etcd on a volume, generation or member other than what was let through last; an
 //! argument or an `ETCD_…` variable that changes who etcd is.
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +18,7 @@ use quorate_datadir::durable;
 
 use crate::Error;
 use crate::error::file;
+use crate::first::Watched;
 use crate::handover::{EXECUTED, Launch};
 use crate::hold::{Held, Hold};
 use crate::judge::{Data, judge};
@@ -56,6 +57,9 @@ pub struct Launching<'a> {
 /// Everything is checked and noted; what is left is to become etcd.
 #[derive(Debug)]
 pub struct Ready {
+    /// What the gate left, and how it is used.
+    launch: Launch,
+    way: Way,
     hold: Hold,
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -84,12 +88,15 @@ impl Launching<'_> {
         };
         let mut record = may_go_on(&layout, &launch)?;
         let data = judge(&launch.data_dir)?;
-        let more = match check(&launch, &record, &data, self.was_executed()?).map_err(refused)? {
+        let way = check(&launch, &record, &data, self.was_executed()?).map_err(refused)?;
+        let more = match way {
             Way::First => {
                 clear_blank(&layout, &launch, &data)?;
                 // In this order: a crash between the two costs this pod, and not the volume, its first start.
                 self.mark_executed(&launch)?;
-                record.entry_mut(launch.generation).fired = true;
+                let entry = record.entry_mut(launch.generation);
+                entry.fired = true;
+                entry.came_to_nothing = false;
                 record.write(&layout).inspect_err(|_| self.unmark())?;
                 &launch.first_arguments
             }
@@ -105,6 +112,8 @@ impl Launching<'_> {
         data_dir.push(&launch.data_dir);
         arguments.push(data_dir);
         Ok(Ready {
+            launch,
+            way,
             hold,
             program: self.program.clone(),
             arguments,
@@ -199,7 +208,7 @@ pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> R
             "it is to go on from its data, and its log is blank; only the operator decides what becomes of it"
                 .to_owned(),
         ),
-        Data::Nothing | Data::Remains { .. } if ran || !launch.first => Err(
+        Data::Nothing | Data::Remains { .. } if (ran && !entry.came_to_nothing) || !launch.first => Err(
             "etcd was executed on it before, and its data has gone; only the operator decides what becomes of it"
                 .to_owned(),
         ),
@@ -232,6 +241,7 @@ fn remember(layout: &Layout, launch: &Launch, record: &mut Record, data: &Data) 
     let Data::Member(found) = data else { return };
     let mut entry = record.entry(launch.generation);
     entry.fired = true;
+    entry.came_to_nothing = false;
     entry.member = Some(found.member);
     entry.cluster = Some(found.cluster);
     if entry != record.entry(launch.generation) {
@@ -242,6 +252,11 @@ fn remember(layout: &Layout, launch: &Launch, record: &mut Record, data: &Data) 
 }
 
 impl Ready {
+    /// Is it a first start, whose end is to be seen?
+    pub fn is_first(&self) -> bool {
+        self.way == Way::First
+    }
+
     /// Becomes etcd. Returns only if that failed.
     pub fn become_etcd(self) -> Error {
         let failed = |source: io::Error| Error::Exec {
@@ -252,6 +267,16 @@ impl Ready {
         if let Err(source) = self.hold.hand_on() {
             return failed(source);
         }
+        failed(self.command().exec())
+    }
+
+    /// Starts etcd beside this process.
+    pub fn watch_etcd(self) -> Result<Watched, Error> {
+        let command = self.command();
+        Watched::start(command, self.launch, self.hold)
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
         for (name, _) in std::env::vars_os() {
@@ -262,7 +287,7 @@ impl Ready {
                 command.env_remove(&name);
             }
         }
-        failed(command.exec())
+        command
     }
 }
 

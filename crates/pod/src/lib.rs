@@ -17,6 +17,7 @@ mod adopt;
 mod aside;
 pub mod contract;
 mod error;
+pub mod first;
 pub mod gate;
 mod handover;
 mod hold;

@@ -109,7 +109,12 @@ pub fn marks_fired(record: &Record, generation: Generation, data: &Data) -> bool
 /// What is told of a volume with this record and this data. A function of what is there, and of nothing else.
 pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data) -> Report {
     let entry = record.entry(generation);
-    let blank = entry.may_be_blank() && data == Data::Blank;
+    let blank = entry.may_be_blank()
+        && match data {
+            Data::Blank => true,
+            Data::Nothing | Data::Remains { .. } => entry.came_to_nothing,
+            Data::Member(_) | Data::Damaged { .. } => false,
+        };
     let volume = match data {
         Data::Nothing => Found::Empty,
         Data::Blank if blank => Found::Empty,
@@ -117,7 +122,7 @@ pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data)
             why: "its log is blank, and was not before".to_owned(),
         },
         // What a first start leaves behind that provably got no further.
-        Data::Remains { .. } if !entry.fired => Found::Empty,
+        Data::Remains { .. } if !entry.may_have_promised() => Found::Empty,
         Data::Remains { why } | Data::Damaged { why } => Found::Damaged { why },
         Data::Member(identity) => Found::Data {
             member: identity.member,

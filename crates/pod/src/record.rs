@@ -39,6 +39,9 @@ pub struct Record {
 pub struct Entry {
     /// etcd was, or may have been, executed on it. Once true, for ever.
     pub fired: bool,
+    /// Its first start was watched, and ended before it had a log: nothing was promised. Until it is made once more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub came_to_nothing: bool,
     /// What was last let through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Started>,
@@ -54,6 +57,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// May etcd have promised anything there, if there is no log?
+    pub(crate) fn may_have_promised(&self) -> bool {
+        self.fired && !self.came_to_nothing
+    }
+
     /// May a blank log there be what a first start left? Not where a member's data was seen since.
     pub(crate) fn may_be_blank(&self) -> bool {
         self.member.is_none() && self.cluster.is_none()
@@ -188,6 +196,7 @@ mod tests {
         let mut record = Record::fresh().unwrap();
         *record.entry_mut(Generation(11)) = Entry {
             fired: true,
+            came_to_nothing: false,
             started: Some(Started {
                 version: Version::new(3, 6, 1),
                 config: "c".to_owned(),

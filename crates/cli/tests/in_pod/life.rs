@@ -56,6 +56,51 @@ fn a_first_start_restarts_and_a_new_pod_with_every_etcd() {
     }
 }
 
+/// A wrong option costs a new cluster nothing but the time until somebody corrects it.
+#[test]
+fn a_first_start_that_came_to_nothing_is_made_once_more_with_every_etcd() {
+    for etcd in etcds() {
+        let slot = Slot::new();
+        let pod = slot.admitted(&etcd);
+        let id = pod.look().volume_id;
+        for _ in 0..2 {
+            pod.is_launched_in_vain();
+            let report = pod.look();
+            assert!(report.fired && report.volume == Found::Empty, "{report:?}");
+            assert_eq!(report.first_start(Some(&id)), FirstStart::RanWithoutData);
+        }
+        let corrected = slot.pod(&etcd, "c2");
+        corrected.is_held_up(1, "go-ahead for a first start");
+        corrected.go(&id, slot.new_cluster());
+        corrected.passes();
+        pod.is_not_launched(3, "with something else since");
+        let member = corrected.launch();
+        slot.is_healthy();
+        slot.put("k");
+        member.stop();
+        // Once there was a log, nothing counts as come to nothing any more.
+        std::fs::remove_dir_all(slot.data(0)).unwrap();
+        assert_eq!(pod.look().first_start(Some(&id)), FirstStart::Unknown);
+        corrected.is_not_launched(3, "its data has gone");
+    }
+}
+
+/// The launcher stays beside a first start, and passes on what it is told.
+#[test]
+fn a_first_start_ends_when_its_container_is_stopped() {
+    let slot = Slot::new();
+    let pod = slot.admitted(&etcd(6));
+    let member = pod.launch();
+    slot.is_healthy();
+    slot.put("k");
+    member.stop();
+    assert!(!slot.serves());
+    let member = pod.launch();
+    slot.is_healthy();
+    assert!(slot.has_the_key());
+    member.stop();
+}
+
 #[test]
 fn another_version_or_configuration_waits_for_a_go_ahead_to_this_very_pod() {
     let slot = Slot::new();

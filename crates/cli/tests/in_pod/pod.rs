@@ -349,7 +349,16 @@ impl Pod<'_> {
         command.stdout(Stdio::null()).stderr(log).process_group(0);
         Member {
             child: command.spawn().unwrap(),
+            alive: self.slot.volume().join(".quorate/alive"),
         }
+    }
+
+    /// The etcd container with an option that no etcd knows.
+    #[track_caller]
+    pub fn is_launched_in_vain(&self) {
+        let mut command = self.etcd_command("0s");
+        let ended = Ended::of(command.arg("--no-such-option").output().unwrap());
+        ended.fails(2, "no-such-option");
     }
 
     /// The etcd container ends at once.
@@ -368,6 +377,8 @@ impl Pod<'_> {
 /// A process of the etcd container; killed when dropped.
 pub struct Member {
     child: Child,
+    /// The lock of its volume.
+    alive: PathBuf,
 }
 
 impl Member {
@@ -391,16 +402,24 @@ impl Member {
         eventually("it has ended", || self.ended().is_some());
     }
 
-    /// As nobody should.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    /// As nobody should: all processes of the container at once.
+    pub fn kill(self) {
+        let alive = self.alive.clone();
+        drop(self);
+        // Its lock goes with the last of them.
+        eventually("nothing of it runs", || {
+            let Ok(alive) = std::fs::File::open(&alive) else {
+                return true;
+            };
+            rustix::fs::flock(&alive, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+        });
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();
     }
 }

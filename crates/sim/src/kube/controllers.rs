@@ -473,9 +473,17 @@ impl KubeWorld {
             Err(why) => {
                 self.log
                     .event("etcd", format_args!("{} ends at once: {why}", pod.name));
-                self.stranded |= way == Way::First && matches!(through.how, How::New { .. });
-                if way == Way::First && self.rng.bool() {
-                    volume.remains.insert(generation);
+                if way == Way::First {
+                    if self.rng.bool() {
+                        volume.remains.insert(generation);
+                    }
+                    if self.rng.u8(..8) > 0 {
+                        self.reached("stage", "CameToNothing");
+                        volume.came_to_nothing(generation);
+                    } else {
+                        // The launcher was killed with it, and nobody saw the end.
+                        self.stranded |= matches!(through.how, How::New { .. });
+                    }
                 }
                 pod.ended(now, why);
             }

@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 11] = [
+const STAGES: [&str; 12] = [
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -17,6 +17,7 @@ const STAGES: [&str; 11] = [
     "LookedInVain",
     "FirstStart",
     "FromData",
+    "CameToNothing",
     "ClaimDeleted",
     "Converged",
     "LeftToPeople",

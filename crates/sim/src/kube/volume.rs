@@ -192,9 +192,11 @@ impl Volume {
                     node.volumes.remove(&launch.generation);
                 }
                 entry.fired = true;
+                entry.came_to_nothing = false;
             }
             (Way::FromData, Judged::Member(found)) => {
                 entry.fired = true;
+                entry.came_to_nothing = false;
                 entry.member = Some(found.member);
                 entry.cluster = Some(found.cluster);
             }
@@ -202,5 +204,12 @@ impl Volume {
         }
         self.record = Some(record);
         Ok(way)
+    }
+
+    /// The launcher has seen a first start on `generation` end without a log.
+    pub fn came_to_nothing(&mut self, generation: Generation) {
+        if let Some(record) = &mut self.record {
+            record.entry_mut(generation).came_to_nothing = true;
+        }
     }
 }

@@ -97,8 +97,8 @@ pub struct KubeWorld {
     pub(super) away_until: u64,
     /// Numbers handed out.
     pub(super) ids: u64,
-    /// A first start of a new cluster ended without data: nobody can prove that it promised nothing, so that a small
-    /// cluster which loses its quorum by it is left to people.
+    /// A first start of a new cluster ended without data, and nobody saw it end: it cannot be proven that it promised
+    /// nothing, so that a small cluster which loses its quorum by it is left to people.
     pub(super) stranded: bool,
     /// A wiped volume is to be made good before another is.
     pub(super) wiped: bool,
