@@ -70,6 +70,9 @@ pub struct Slot {
     pub replacements: u32,
     /// Healthy without a break since.
     pub healthy_since: Option<Time>,
+    /// Running, and not healthy, without a break since.
+    #[serde(default)]
+    pub ill_since: Option<Time>,
 }
 
 /// Whether a volume was ever started. Written before the first exec, so that "never" can be trusted.

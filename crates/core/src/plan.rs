@@ -18,6 +18,7 @@ use crate::model::{Observed, Spec, Time};
 pub use crate::reason::{Block, BlockReason, Wait, WaitReason};
 
 mod step;
+mod stuck;
 pub use step::{StartHow, Step};
 
 /// The verdict of one pass.
@@ -56,8 +57,13 @@ pub mod pace {
     pub const CHANGE_DEADLINE: Duration = Duration::from_secs(6);
     /// After etcd refused a change, the next try comes no sooner than this.
     pub const CHANGE_RETRY: Duration = Duration::from_millis(500);
-    /// A learner that does not get on for this long is stuck.
-    pub const LEARNER_PATIENCE: Duration = Duration::from_secs(120);
+    /// A learner that does not get on for this long is stuck. It may be receiving gigabytes, and says nothing meanwhile.
+    pub const LEARNER_PATIENCE: Duration = Duration::from_secs(600);
+    /// A voter that runs without serving is restarted after the first of these, and then ever less often. It may be
+    /// replaying a long log or receiving a snapshot.
+    pub const STUCK: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2 * 3600));
+    /// Starts of a member that nobody saw end, asked for within this time, are one.
+    pub const SAME_START: Duration = Duration::from_secs(10);
     /// A member healthy for this long has recovered: its starts are forgotten.
     pub const STABLE: Duration = Duration::from_secs(10);
     /// The first and the longest pause before a crashed member is started again.
@@ -116,7 +122,7 @@ pub fn plan_with(
     }
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
-    let decided = decided || pass.repair();
+    let decided = decided || pass.repair() || pass.restart_stuck();
     // Size before version: a cluster that is short of a member is made whole before another one is stopped.
     let decided = decided || pass.resize();
     let _ = decided || pass.roll();

@@ -49,6 +49,12 @@ impl Pass<'_> {
                 slot.settles = 0;
             }
             let status = view.status.as_ref();
+            let runs = matches!(view.process, Process::Running { .. });
+            slot.ill_since = if runs && !status.is_some_and(|s| s.healthy) {
+                Some(slot.ill_since.filter(|since| *since <= now).unwrap_or(now))
+            } else {
+                None
+            };
             if let Some(status) = status {
                 slot.served = slot.served.max(Some(status.version));
                 slot.version = slot.version.max(slot.served);

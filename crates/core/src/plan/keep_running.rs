@@ -3,6 +3,7 @@
 
 use super::pass::Pass;
 use super::{BlockReason, StartHow, WaitReason};
+use crate::memory::Mark;
 use crate::model::{ClusterId, FirstStart, Ordinal, Place, Process, SlotView, Volume, quorum};
 
 impl Pass<'_> {
@@ -83,7 +84,13 @@ impl Pass<'_> {
             .as_ref()
             .is_some_and(|b| b.members.contains_key(&ordinal));
         let forming = self.memory.cluster.is_none() && first;
-        forming || self.memory.slot(ordinal).member.is_some()
+        forming || self.memory.slot(ordinal).member.is_some() || self.may_be_member(ordinal)
+    }
+
+    /// Was it started, before anyone saw under which id it is in the list? Until a quorum says, it may vote.
+    fn may_be_member(&self, ordinal: Ordinal) -> bool {
+        let slot = self.memory.slot(ordinal);
+        self.observed.quorum.is_none() && slot.member.is_none() && slot.mark != Mark::Never
     }
 
     /// No quorum answered. Nothing but restarts may be done; what is known of the volumes says whether to hope.
@@ -94,11 +101,8 @@ impl Pass<'_> {
         if self.foreign_quorum {
             return;
         }
-        let voters = self
-            .memory
-            .slots
-            .iter()
-            .filter(|(_, s)| s.member.is_some() && s.voter);
+        let voters = self.memory.slots.iter();
+        let voters = voters.filter(|(o, s)| s.member.is_some() && s.voter || self.may_be_member(**o));
         let members: Vec<Ordinal> = voters.map(|(o, _)| *o).collect();
         let sound = members.iter().filter(|o| self.may_come_back(**o)).count();
         let needed = quorum(members.len());

@@ -336,6 +336,7 @@ impl<'a> Pass<'a> {
             self.start_version(ordinal)
         };
         let now = self.now;
+        let same_start = asked && slot.fails > 0 && self.elapsed(slot.last_start) < pace::SAME_START;
         let slot = self.slot_mut(ordinal);
         if slot.mark == Mark::Never {
             slot.mark = Mark::Intended;
@@ -346,7 +347,10 @@ impl<'a> Pass<'a> {
                 .map_or(version, |v| v.max(version)),
         );
         slot.starts = if asked { 1 } else { slot.starts.saturating_add(1) };
-        slot.fails = slot.fails.saturating_add(1);
+        // A place that takes its time to show that it was told is told again, and that is the same start.
+        if !same_start {
+            slot.fails = slot.fails.saturating_add(1);
+        }
         slot.last_start = now;
         slot.healthy_since = None;
         let generation = slot.generation;

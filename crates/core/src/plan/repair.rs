@@ -37,6 +37,10 @@ impl Pass<'_> {
         if self.fails_as_wanted(ordinal) {
             return None;
         }
+        // What keeps it from starting is known, and is not its data.
+        if view.cannot_start.is_some() && matches!(view.volume, Volume::Data { .. }) {
+            return None;
+        }
         match (&view.volume, &view.process) {
             // A member that has just been started for the first time has no data yet; only one that had some lost it.
             (Volume::Empty, Process::Running { .. }) if slot.mark == Mark::Started => Some(

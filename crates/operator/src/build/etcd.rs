@@ -64,7 +64,8 @@ pub fn arguments(plot: &Plot<'_>, ordinal: Ordinal) -> Vec<String> {
     all
 }
 
-/// The readiness endpoint of a version: its own, serializable one, where it has it.
+/// The readiness endpoint of a version, where it has one. Whether the others answer is left out: a cluster that lost
+/// its quorum would have no member ready, and no address for clients that read what is still there.
 pub fn ready_path(version: Version) -> Option<&'static str> {
     let since = match version.minor {
         4 => 29,
@@ -72,7 +73,7 @@ pub fn ready_path(version: Version) -> Option<&'static str> {
         minor if minor >= 6 => 0,
         _ => return None,
     };
-    (version.patch >= since).then_some("/readyz")
+    (version.patch >= since).then_some("/readyz?exclude=linearizable_read")
 }
 
 /// As many threads as whole cores of the CPU limit, and at least one; nothing without a limit.

@@ -115,7 +115,7 @@ fn a_learner_is_withdrawn_when_not_wanted_when_wiped_and_when_stuck() {
 
     let mut f = Fixture::healthy(2);
     learner(&mut f);
-    assert_eq!(f.later(Duration::from_secs(119)).steps(), [""; 0]);
+    assert_eq!(f.later(Duration::from_secs(599)).steps(), [""; 0]);
     assert_eq!(
         f.later(Duration::from_secs(2)).steps(),
         ["remove member a2 from the cluster"]

@@ -191,3 +191,102 @@ fn a_member_that_gets_healthy_each_time_is_not_replaced_however_often_it_is_kill
         f.later(Duration::from_secs(1)).plan();
     }
 }
+
+/// Member `n` runs and does not answer.
+fn hang(f: &mut Fixture, n: u32) {
+    f.view(n).status = None;
+}
+
+#[test]
+fn a_voter_that_runs_and_does_not_serve_is_restarted_ever_less_often() {
+    let mut f = Fixture::healthy(3);
+    let minute = Duration::from_secs(60);
+    hang(&mut f, 2);
+    assert!(f.steps().is_empty());
+    assert!(f.later(9 * minute).steps().is_empty(), "it may replay a long log");
+    assert_eq!(f.later(minute).steps(), ["stop member 2"]);
+    // Stopped and started; still nothing.
+    f.kill(2);
+    assert_eq!(f.steps(), ["start member 2 (g0) from its data, etcd 3.6.1"]);
+    f.view(2).process = Process::Running {
+        since: f.now,
+        version: V,
+        config: "c".into(),
+        generation: Generation(0),
+    };
+    assert!(f.later(minute).steps().is_empty());
+    assert_eq!(f.later(10 * minute).steps(), ["stop member 2"]);
+    f.kill(2);
+    f.plan();
+    f.view(2).process = Process::Running {
+        since: f.now,
+        version: V,
+        config: "c".into(),
+        generation: Generation(0),
+    };
+    assert!(f.steps().is_empty());
+    assert!(f.later(19 * minute).steps().is_empty(), "twice as long");
+    assert_eq!(f.later(minute).steps(), ["stop member 2"]);
+}
+
+#[test]
+fn a_stuck_voter_is_left_alone_where_the_others_are_no_quorum_or_it_recovers() {
+    let hour = Duration::from_secs(3600);
+    let mut f = Fixture::healthy(3);
+    hang(&mut f, 2);
+    f.plan();
+    hang(&mut f, 1);
+    assert!(f.later(hour).steps().is_empty(), "no quorum without both");
+    let mut f = Fixture::healthy(3);
+    let status = f.view(2).status.clone();
+    hang(&mut f, 2);
+    f.plan();
+    f.later(hour).view(2).status = status;
+    assert!(f.steps().is_empty());
+    hang(&mut f, 2);
+    assert!(f.steps().is_empty(), "ill anew, since now");
+}
+
+#[test]
+fn a_place_that_is_told_again_at_once_has_not_failed_again() {
+    let mut f = Fixture::healthy(3);
+    for second in 0..20 {
+        f.kill(2).view(2).process = Process::Stopped {
+            last: Some(Exit {
+                at: Time(0),
+                asked: true,
+                how: "it waits to be started".into(),
+            }),
+        };
+        assert_eq!(f.steps().len(), 1);
+        f.later(Duration::from_secs(1));
+        assert!(f.memory.slot(o(2)).fails <= 1, "second {second}");
+    }
+}
+
+#[test]
+fn a_member_that_cannot_start_for_a_known_reason_keeps_its_data() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2).view(2).cannot_start = Some("too little memory".into());
+    f.memory.slots.get_mut(&o(2)).unwrap().fails = 20;
+    let plan = f.later(Duration::from_secs(600)).plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)[0]), (0, "CannotStart"));
+}
+
+#[test]
+fn one_that_was_started_before_anybody_saw_its_id_may_make_the_quorum() {
+    let mut f = Fixture::healthy(3);
+    f.memory.slots.get_mut(&o(2)).unwrap().member = None;
+    f.kill(0).kill(2).silence();
+    f.kill(1).view(1).volume = Volume::Damaged { why: "torn".into() };
+    let plan = f.later(Duration::from_secs(60)).plan();
+    let started: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        started,
+        [
+            "start member 0 (g0) from its data, etcd 3.6.1",
+            "start member 2 (g0) from its data, etcd 3.6.1"
+        ]
+    );
+    assert!(!reasons(&plan).contains(&"QuorumLost"), "{plan:?}");
+}

@@ -1,0 +1,44 @@
+//! A voter whose process runs and does not serve is started again. No probe does that: a probe cannot tell whether the
+//! others can do without it.
+
+use super::pass::{Known, Pass};
+use super::{Step, pace};
+use crate::memory::Disturbance;
+use crate::model::{Ordinal, Process, Time};
+
+impl Pass<'_> {
+    /// Restarts one that has been stuck for long, while the others are a quorum. True if it does.
+    pub fn restart_stuck(&mut self) -> bool {
+        let of_another = |o: Ordinal| self.memory.disturbance.as_ref().is_some_and(|d| d.ordinal != o);
+        let stuck = self.voters().into_iter().find_map(|voter: Known| {
+            let ordinal = voter.ordinal.filter(|o| !of_another(*o))?;
+            Some((voter.listed.id, ordinal, self.stuck_since(ordinal)?))
+        });
+        let Some((member, ordinal, since)) = stuck else {
+            return false;
+        };
+        if !self.guards.disturbance(self.others(member)) {
+            return false;
+        }
+        self.memory.disturbance = Some(Disturbance {
+            ordinal,
+            since: self.now,
+            settle: false,
+        });
+        self.slot_mut(ordinal).ill_since = None;
+        self.step(Step::Stop { ordinal, since });
+        true
+    }
+
+    /// Since when the process runs, if it is stuck.
+    fn stuck_since(&self, ordinal: Ordinal) -> Option<Time> {
+        let Process::Running { since, .. } = self.view(ordinal)?.process else {
+            return None;
+        };
+        let slot = self.memory.slot(ordinal);
+        let (first, longest) = pace::STUCK;
+        let times = 1u32.checked_shl(slot.fails.saturating_sub(1)).unwrap_or(u32::MAX);
+        let patience = first.saturating_mul(times).min(longest);
+        (self.elapsed(slot.ill_since?) >= patience).then_some(since)
+    }
+}
