@@ -154,12 +154,17 @@ impl KubeWorld {
         (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
     }
 
-    /// May a member's data be lost? Only if all voters are well, and enough of them; one at a time.
+    /// May a member's data be lost? Only if all voters are well, know each other, and are enough; one at a time. A leader
+    /// that dies before the others know that its change is committed leaves them with the quorum of before.
     fn may_lose(&mut self) -> Option<(Ordinal, String)> {
         let leader = self.etcd.serving_leader()?;
         let conf = self.etcd.nodes[&leader].running.as_ref()?.conf.clone();
         let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
-        let well = voters.iter().all(|p| self.etcd.serves(*p));
+        let knows = |p: &Place| {
+            let running = self.etcd.nodes.get(p).and_then(|n| n.running.as_ref());
+            running.is_some_and(|r| r.conf.voters().map(|(_, m)| m.place).eq(voters.iter().copied()))
+        };
+        let well = voters.iter().all(|p| self.etcd.serves(*p) && knows(p));
         let caught_up = conf.members.len() == voters.len();
         self.wiped &= !(well && caught_up);
         if voters.len() < 3 || !well || !caught_up || self.wiped {
