@@ -12,6 +12,7 @@ pub(crate) mod rules;
 mod backup;
 mod change;
 mod columns;
+mod judge;
 mod definition;
 mod peer;
 mod refusal;
@@ -27,6 +28,7 @@ mod api_server;
 pub use crate::cluster::EtcdCluster;
 pub use backup::{BackupDestination, BackupSource, BackupSpec, BackupStatus, Endpoint, EtcdBackup};
 pub use definition::{definitions, yaml};
+pub use judge::{Judgement, judge};
 pub use peer::{
     Bootstrap, EtcdPeer, InitialClusterState, InitialMember, PeerSpec, PeerStart, StaticBootstrap,
 };
