@@ -160,7 +160,10 @@ mod tests {
             "spec.podTemplate.tolerations: Invalid value: a group of fields",
             "spec.storage",
         ] {
-            assert!(told.iter().any(|told| told.starts_with(fault)), "{fault}: {told:#?}");
+            assert!(
+                told.iter().any(|told| told.starts_with(fault)),
+                "{fault}: {told:#?}"
+            );
         }
         assert_eq!(told.len(), 6, "{told:#?}");
     }
@@ -188,7 +191,10 @@ mod tests {
         let required = told.iter().filter(|told| told.contains("Required value"));
         assert_eq!(required.count(), told.len(), "{told:#?}");
         for field in ["spec.clusterName", "spec.version", "spec.storage"] {
-            assert!(told.iter().any(|told| told.starts_with(field)), "{field}: {told:#?}");
+            assert!(
+                told.iter().any(|told| told.starts_with(field)),
+                "{field}: {told:#?}"
+            );
         }
     }
 
@@ -205,7 +211,10 @@ mod tests {
             "spec.start.generation: Required value",
             "spec.version: Invalid value: \"3.3.0\"",
         ] {
-            assert!(told.iter().any(|told| told.starts_with(fault)), "{fault}: {told:#?}");
+            assert!(
+                told.iter().any(|told| told.starts_with(fault)),
+                "{fault}: {told:#?}"
+            );
         }
         assert_eq!(told.len(), 4, "{told:#?}");
     }
@@ -217,8 +226,15 @@ mod tests {
         new["spec"]["version"] = json!("3.4.30");
         new["spec"]["tls"] = json!({});
         let told = texts("EtcdCluster", &new, Some(&good()));
-        for fault in ["spec.replicas: ", "spec.version: ", "spec.tls: Unsupported changes"] {
-            assert!(told.iter().any(|told| told.starts_with(fault)), "{fault}: {told:#?}");
+        for fault in [
+            "spec.replicas: ",
+            "spec.version: ",
+            "spec.tls: Unsupported changes",
+        ] {
+            assert!(
+                told.iter().any(|told| told.starts_with(fault)),
+                "{fault}: {told:#?}"
+            );
         }
         let mut other = peer();
         other["spec"]["version"] = json!("3.5.36");
