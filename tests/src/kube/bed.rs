@@ -196,6 +196,32 @@ impl Bed {
             &patch,
         ]);
         self.await_operator();
+        self.await_webhook();
+    }
+
+    /// Waits until the API server asks the operator, and believes it: a fault of the schema and one of the rules are
+    /// told together, which it never does by itself.
+    pub fn await_webhook(&self) {
+        let probe = "apiVersion: etcd.improbable.io/v1alpha1\nkind: EtcdCluster\nmetadata: {name: probe}\n\
+                     spec: {replicas: 0, version: 4.0.0}\n";
+        let told = || {
+            let refused =
+                self.kubectl_with(&["create", "--dry-run=server", "-n", "default", "-f", "-"], probe);
+            let said = said(&refused);
+            let together = said.contains("spec.replicas") && said.contains("only Etcd version 3");
+            together.then_some(())
+        };
+        assert!(
+            until(Duration::from_secs(60), told).is_some(),
+            "the webhook is not asked, or not believed\n{}\n{}",
+            self.must(&[
+                "get",
+                "mutatingwebhookconfigurations,validatingwebhookconfigurations",
+                "-o",
+                "yaml"
+            ]),
+            self.operator_log(40)
+        );
     }
 
     /// Waits until the operator is ready.
@@ -288,7 +314,7 @@ impl Bed {
 /// What `quorate install` prints for the image that `make image` builds.
 pub fn install_stream() -> String {
     let output = Command::new(binary())
-        .args(["install", "--image", "quorate:dev"])
+        .args(["install", "--webhook", "--image", "quorate:dev"])
         .output()
         .expect("the binary can be run");
     assert!(output.status.success(), "quorate install: {}", said(&output));
