@@ -1,7 +1,7 @@
 //! Admission by the operator: what only it says, and that it goes on saying it whatever becomes of its certificate.
 #![cfg(feature = "kube")]
 
-use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE, install_stream};
+use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE, install_stream, install_stream_with};
 use quorate_tests::kube::cluster::{manifest, text};
 use quorate_tests::kube::lax::{CONFIGURATION, CONFIGURATIONS, NoRules, NoWebhook};
 use quorate_tests::kube::namespace::Namespace;
@@ -173,6 +173,21 @@ fn await_trust(bed: &Bed, former: &str) {
     );
 }
 
+fn lose_leaf(bed: &Bed) {
+    let lose = r#"{"data":{"tls.crt":null}}"#;
+    bed.must(&[
+        "-n",
+        OPERATOR_NAMESPACE,
+        "patch",
+        "secret",
+        SECRET,
+        "--type=merge",
+        "-p",
+        lose,
+    ]);
+}
+
+/// The operator's pods but for those on their way out, and how often each was restarted.
 fn pods(bed: &Bed) -> Vec<(String, Value)> {
     let pods = bed.json(&[
         "-n",
@@ -190,7 +205,8 @@ fn pods(bed: &Bed) -> Vec<(String, Value)> {
             pod["status"]["containerStatuses"][0]["restartCount"].clone(),
         )
     };
-    pods.iter().map(seen).collect()
+    let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+    pods.iter().filter(stays).map(seen).collect()
 }
 
 #[test]
@@ -215,17 +231,7 @@ fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() 
     bed.await_webhook();
 
     let leaf = value(bed, "tls.crt");
-    let lose = r#"{"data":{"tls.crt":null}}"#;
-    bed.must(&[
-        "-n",
-        OPERATOR_NAMESPACE,
-        "patch",
-        "secret",
-        SECRET,
-        "--type=merge",
-        "-p",
-        lose,
-    ]);
+    lose_leaf(bed);
     bed.wait_for(
         "another certificate",
         || operator_log(bed),
@@ -273,40 +279,61 @@ fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() 
     bed.await_webhook();
 }
 
-/// Renewed by time, with leaves that live for half a minute.
+/// The operator's Deployment as it was before a test changed it; put back when dropped.
+struct Usual {
+    bed: &'static Bed,
+    spec: Value,
+}
+
+impl Usual {
+    fn change(bed: &'static Bed, changes: &Value) -> Usual {
+        let deployment = bed.json(&DEPLOYMENT).expect("the Deployment");
+        let spec = deployment["spec"].clone();
+        let usual = Usual { bed, spec };
+        usual.patch(changes);
+        usual
+    }
+
+    fn args(&self) -> &Value {
+        &self.spec["template"]["spec"]["containers"][0]["args"]
+    }
+
+    fn patch(&self, patch: &Value) {
+        let patch = patch.to_string();
+        self.bed
+            .must(&[&["patch", "--type=json", "-p", &patch], &DEPLOYMENT[..]].concat());
+    }
+}
+
+impl Drop for Usual {
+    fn drop(&mut self) {
+        self.patch(&json!([
+            {"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": self.args()},
+            {"op": "replace", "path": "/spec/replicas", "value": self.spec["replicas"]},
+        ]));
+    }
+}
+
+/// Renewed by time, with certificates that live for half a minute.
 #[test]
-fn certificates_are_renewed_in_time_and_pods_that_stand_by_follow() {
+fn certificates_are_renewed_in_time_and_a_pod_that_stands_by_shows_them_too() {
     let bed = Bed::get();
     let _alone = bed.alone();
-    let deployment = bed.json(&DEPLOYMENT).expect("the Deployment");
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let mut args = container["args"].as_array().expect("arguments").clone();
-    let usual = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}]);
-    args.push(json!("--leaf-lifetime=30s"));
-    let short = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args},
-                       {"op": "replace", "path": "/spec/replicas", "value": 2}]);
-    let patch = |patch: &Value| {
-        let patch = patch.to_string();
-        bed.must(&[&["patch", "--type=json", "-p", &patch], &DEPLOYMENT[..]].concat());
-        bed.await_operator();
-    };
-    patch(&short);
-    assert_eq!(pods(bed).iter().filter(|(_, restarts)| restarts == 0).count(), 2);
+    let usual = Usual::change(
+        bed,
+        &json!([
+            {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--leaf-lifetime=30s"},
+            {"op": "replace", "path": "/spec/replicas", "value": 2},
+        ]),
+    );
+    bed.await_operator();
+    let before = pods(bed);
+    assert_eq!(before.len(), 2, "{before:?}");
     // One that lives for a year is good for long: the first short one is made when it is lost.
-    let lose = r#"{"data":{"tls.crt":null}}"#;
-    bed.must(&[
-        "-n",
-        OPERATOR_NAMESPACE,
-        "patch",
-        "secret",
-        SECRET,
-        "--type=merge",
-        "-p",
-        lose,
-    ]);
+    lose_leaf(bed);
     let mut seen: Vec<String> = Vec::new();
     bed.wait_for(
-        "three certificates, one after another",
+        "four certificates, one after another",
         || operator_log(bed),
         || {
             let now = value(bed, "tls.crt");
@@ -316,12 +343,31 @@ fn certificates_are_renewed_in_time_and_pods_that_stand_by_follow() {
             (seen.len() >= 4).then_some(())
         },
     );
-    // Whichever pod is asked: both show what is good now. Each try is a connection of its own.
-    for _ in 0..8 {
-        bed.await_webhook();
-    }
-    bed.scale_operator(1);
-    patch(&usual);
+    // Whichever pod is asked shows what is good now: the first ones have ended. Each try is a connection of its own.
+    let believed = (0..16).filter(|_| bed.is_judged()).count();
+    assert_eq!((believed, pods(bed)), (16, before), "nobody was restarted");
+    drop(usual);
+    bed.await_operator();
     bed.must(&["-n", OPERATOR_NAMESPACE, "delete", "secret", SECRET]);
+    bed.await_webhook();
+}
+
+/// The Lease is held by a pod that makes no certificate, and stays until the new one is ready.
+#[test]
+fn an_operator_that_knows_no_webhook_is_followed_by_one_that_does() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let install = |stream: &str| {
+        let applied = bed.kubectl_with(&["apply", "-f", "-"], stream);
+        assert!(applied.status.success(), "{}", said(&applied));
+        bed.await_operator();
+    };
+    install(&install_stream_with(&[]));
+    for kind in CONFIGURATIONS {
+        bed.must(&["delete", kind, CONFIGURATION]);
+    }
+    bed.must(&["-n", OPERATOR_NAMESPACE, "delete", "secret", SECRET]);
+    assert!(!bed.is_judged(), "nobody is asked");
+    install(&install_stream());
     bed.await_webhook();
 }

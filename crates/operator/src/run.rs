@@ -116,20 +116,18 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     };
     background.spawn(served.run(listener));
     background.spawn(candidate.run());
-    let watches = shared.watches.clone();
-    background.spawn(async move {
-        watches.ready().await;
-        if let Some(mut shown) = shown {
-            // What keeps it ends only with the operator.
-            let _ = shown.wait_for(Option::is_some).await;
-        }
-        ready.store(true, Ordering::Relaxed);
-    });
     let work = async {
-        // Clusters do not wait for the webhook.
         shared.watches.ready().await;
         log_line("all watches are up");
-        Work::new(shared.clone(), wakeups).go_on().await;
+        let get_ready = async {
+            if let Some(mut shown) = shown {
+                // What keeps it ends only with the operator.
+                let _ = shown.wait_for(Option::is_some).await;
+            }
+            ready.store(true, Ordering::Relaxed);
+        };
+        // Clusters do not wait for the webhook.
+        tokio::join!(Work::new(shared.clone(), wakeups).go_on(), get_ready);
     };
     tokio::select! {
         () = work => {}

@@ -199,27 +199,24 @@ impl Bed {
         self.await_webhook();
     }
 
-    /// Waits until the API server asks the operator, and believes it: a fault of the schema and one of the rules are
-    /// told together, which it never does by itself.
-    pub fn await_webhook(&self) {
+    /// Does the API server ask the operator, and believe it? Then a fault of the schema and one of the rules are told
+    /// together, which it never does by itself.
+    pub fn is_judged(&self) -> bool {
         let probe = "apiVersion: etcd.improbable.io/v1alpha1\nkind: EtcdCluster\nmetadata: {name: probe}\n\
                      spec: {replicas: 0, version: 4.0.0}\n";
-        let told = || {
-            let refused =
-                self.kubectl_with(&["create", "--dry-run=server", "-n", "default", "-f", "-"], probe);
-            let said = said(&refused);
-            let together = said.contains("spec.replicas") && said.contains("only Etcd version 3");
-            together.then_some(())
-        };
+        let create = ["create", "--dry-run=server", "-n", "default", "-f", "-"];
+        let said = said(&self.kubectl_with(&create, probe));
+        said.contains("spec.replicas") && said.contains("only Etcd version 3")
+    }
+
+    /// Waits until it does.
+    pub fn await_webhook(&self) {
+        let judged = until(Duration::from_secs(60), || self.is_judged().then_some(()));
+        let both = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
         assert!(
-            until(Duration::from_secs(60), told).is_some(),
+            judged.is_some(),
             "the webhook is not asked, or not believed\n{}\n{}",
-            self.must(&[
-                "get",
-                "mutatingwebhookconfigurations,validatingwebhookconfigurations",
-                "-o",
-                "yaml"
-            ]),
+            self.must(&["get", both, "-o", "yaml"]),
             self.operator_log(40)
         );
     }
@@ -311,10 +308,16 @@ impl Bed {
     }
 }
 
-/// What `quorate install` prints for the image that `make image` builds.
+/// What `quorate install` prints for the image that `make image` builds, with the webhook.
 pub fn install_stream() -> String {
+    install_stream_with(&["--webhook"])
+}
+
+/// The same with these flags.
+pub fn install_stream_with(flags: &[&str]) -> String {
     let output = Command::new(binary())
-        .args(["install", "--webhook", "--image", "quorate:dev"])
+        .args(["install", "--image", "quorate:dev"])
+        .args(flags)
         .output()
         .expect("the binary can be run");
     assert!(output.status.success(), "quorate install: {}", said(&output));

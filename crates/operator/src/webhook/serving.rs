@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use quorate_pki::PairPem;
@@ -70,10 +70,17 @@ async fn respond(request: Request<Incoming>) -> Response<Full<Bytes>> {
     if method != Method::POST {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only POST\n".to_owned());
     }
-    let body = Limited::new(request.into_body(), BODY_MAX).collect().await;
-    let Ok(body) = body else {
-        let why = format!("at most {BODY_MAX} bytes\n");
-        return text(StatusCode::PAYLOAD_TOO_LARGE, why);
+    let too_long = || {
+        text(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("at most {BODY_MAX} bytes\n"),
+        )
+    };
+    if request.body().size_hint().lower() > BODY_MAX as u64 {
+        return too_long();
+    }
+    let Ok(body) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
+        return too_long();
     };
     match review::answer(&body.to_bytes()) {
         Ok(answer) => {

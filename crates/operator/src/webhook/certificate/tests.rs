@@ -15,6 +15,8 @@ struct World {
     trusted: Vec<u8>,
     now: SystemTime,
     writes: u32,
+    /// Every authority there ever was.
+    authorities: Vec<PairPem>,
 }
 
 impl World {
@@ -24,6 +26,7 @@ impl World {
             trusted: Vec::new(),
             now: SystemTime::now(),
             writes: 0,
+            authorities: Vec::new(),
         }
     }
 
@@ -71,6 +74,10 @@ impl World {
             },
         }
         self.writes += 1;
+        for (cert, key) in [(CERT, KEY), (NEXT_CERT, NEXT_KEY)] {
+            let (cert, key) = (self.value(cert), self.value(key));
+            self.authorities.push(PairPem { cert, key });
+        }
         true
     }
 
@@ -99,10 +106,8 @@ impl World {
             now: self.now,
         };
         let leaf = leaf.leaf();
-        let pairs = [(CERT, KEY), (NEXT_CERT, NEXT_KEY)];
-        let signed = pairs.into_iter().find_map(|(cert, key)| {
-            let (cert, key) = (self.value(cert), self.value(key));
-            let authority = Authority::read(&PairPem { cert, key }).ok()?;
+        let signed = self.authorities.iter().find_map(|pem_of| {
+            let authority = Authority::read(pem_of).ok()?;
             let policy = Lifetimes::default().policy;
             authority.judge(&pem, &leaf, &policy, self.now).ok()?;
             Some(authority.info().fingerprint.to_string())
