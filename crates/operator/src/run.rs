@@ -127,7 +127,8 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
             ready.store(true, Ordering::Relaxed);
         };
         // Clusters do not wait for the webhook.
-        tokio::join!(Work::new(shared.clone(), wakeups).go_on(), get_ready);
+        let mut work = Work::new(shared.clone(), wakeups);
+        tokio::join!(work.go_on(), get_ready);
     };
     tokio::select! {
         () = work => {}
