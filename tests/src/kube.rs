@@ -2,10 +2,11 @@
 //!
 //! [`bed::Bed`] is the one Kubernetes of this machine with the operator of this checkout; [`namespace::Namespace`] is a
 //! test's own place in it; [`cluster::KubeCluster`] is one EtcdCluster there; [`traffic::Traffic`] are clients that
-//! write down every answer meanwhile; [`volume`] reaches the files of a member behind its back.
+//! write down every answer meanwhile; [`lax`] takes rules away for a while; [`volume`] reaches the files of a member behind its back.
 
 pub mod bed;
 pub mod cluster;
+pub mod lax;
 pub mod namespace;
 pub mod traffic;
 pub mod volume;

@@ -4,16 +4,16 @@
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::cluster::{condition, manifest, members, text};
+use quorate_tests::kube::lax::{NoRules, NoWebhook};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
 use serde_json::{Value, json};
 
-#[test]
-fn a_wrong_manifest_is_refused_with_all_its_faults() {
-    let namespace = Namespace::new("refused");
+/// Manifests that are wrong, and words of the refusal that both the API server and the operator have for them.
+fn wrong() -> Vec<(String, &'static [&'static str])> {
     let good = manifest("c", 3, "3.6.1");
     let reserved = "  podTemplate:\n    metadata:\n      annotations:\n        etcd.improbable.io/x: value\n";
-    let cases: [(String, &[&str]); 4] = [
+    vec![
         (
             good.replace("      storageClassName: standard\n", "")
                 .replace("replicas: 3", "replicas: 0"),
@@ -34,9 +34,12 @@ fn a_wrong_manifest_is_refused_with_all_its_faults() {
             good.replace("3.6.1", "'3.6'"),
             &["3.6 is not in dotted-tri format"],
         ),
-        (good.replace("name: c", "name: 1c"), &["begin with a letter"]),
-    ];
-    for (yaml, faults) in cases {
+        (good.replace("name: c", "name: 1c"), &["begin"]),
+    ]
+}
+
+fn assert_refused(namespace: &Namespace) {
+    for (yaml, faults) in wrong() {
         let refused = namespace.try_apply(&yaml, &[]);
         assert!(!refused.status.success(), "let in:\n{yaml}");
         for fault in faults {
@@ -53,45 +56,30 @@ fn a_wrong_manifest_is_refused_with_all_its_faults() {
     );
 }
 
-/// The definition of EtcdClusters without its rules, as an administrator's older one may be; put back when dropped.
-struct NoRules {
-    definition: Value,
-    bed: &'static Bed,
+#[test]
+fn a_wrong_manifest_is_refused_with_all_its_faults() {
+    let namespace = Namespace::new("refused");
+    assert_refused(&namespace);
 }
 
-const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
-
-impl NoRules {
-    fn begin(bed: &'static Bed) -> NoRules {
-        let mut definition = bed.json(&DEFINITION).expect("the definition");
-        let path = "/spec/versions/0/schema/openAPIV3Schema";
-        let lax = json!([{"op": "replace", "path": path, "value": {"type": "object", "properties": {
-            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-        }}}]);
-        bed.must(
-            &[
-                &["patch"],
-                &DEFINITION[..],
-                &["--type=json", "-p", &lax.to_string()],
-            ]
-            .concat(),
-        );
-        let metadata = definition["metadata"].as_object_mut().expect("metadata");
-        metadata.remove("resourceVersion");
-        NoRules { definition, bed }
-    }
-}
-
-impl Drop for NoRules {
-    fn drop(&mut self) {
-        let put_back = self
-            .bed
-            .kubectl_with(&["replace", "-f", "-"], &self.definition.to_string());
-        if !put_back.status.success() {
-            eprintln!("the rules of EtcdClusters are not back: {}", said(&put_back));
-        }
-    }
+#[test]
+fn a_wrong_manifest_is_refused_while_the_operator_is_away() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let namespace = Namespace::alone("refused-alone");
+    bed.scale_operator(0);
+    assert_refused(&namespace);
+    let good = namespace.try_apply(
+        &manifest("c", 1, "3.6.1").replace("spec:", "spec:\n  paused: true"),
+        &[],
+    );
+    assert!(
+        good.status.success(),
+        "what is right is let in all the same: {}",
+        said(&good)
+    );
+    bed.scale_operator(1);
+    bed.await_webhook();
 }
 
 /// Rules come and go in an API server within moments, not at once.
@@ -115,6 +103,7 @@ fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
     let before = cluster.await_ready(1, &version);
     let pod = cluster.pod_uid("c-0");
 
+    let no_webhook = NoWebhook::begin(bed);
     let no_rules = NoRules::begin(bed);
     let spec = json!({"version": "foo", "storage": {"volumeClaimTemplate": {"storageClassName": null}}});
     patch_until_let_in(&namespace, &cluster, &spec);
@@ -139,12 +128,14 @@ fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
         &json!({"version": version, "storage": storage}),
     );
     drop(no_rules);
+    drop(no_webhook);
     let after = cluster.await_ready(1, &version);
     assert_eq!(members(&after), members(&before));
     assert_eq!(cluster.pod_uid("c-0"), pod);
     namespace.wait_for("the rules in force again", || {
         (!cluster.patch(&json!({"version": "foo"})).status.success()).then_some(())
     });
+    bed.await_webhook();
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod backup;
 mod change;
 mod columns;
 mod definition;
+mod judge;
 mod peer;
 mod refusal;
 mod restore;
@@ -27,6 +28,7 @@ mod api_server;
 pub use crate::cluster::EtcdCluster;
 pub use backup::{BackupDestination, BackupSource, BackupSpec, BackupStatus, Endpoint, EtcdBackup};
 pub use definition::{definitions, yaml};
+pub use judge::{Judgement, judge};
 pub use peer::{
     Bootstrap, EtcdPeer, InitialClusterState, InitialMember, PeerSpec, PeerStart, StaticBootstrap,
 };

@@ -3,6 +3,7 @@
 //! In: YAML text and where it came from. Out: [`EtcdCluster`], or every field that is unknown or of the wrong
 //! type, with its line. Never: an unknown field let through, since a misspelt one would silently do nothing.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::fault::{Fault, Invalid};
@@ -27,9 +28,12 @@ pub fn parse(text: &str, origin: &str) -> Result<EtcdCluster, Invalid> {
     let value = to_value(text).map_err(|fault| refused(vec![fault]))?;
     let mut faults = kind_faults(&value);
     if faults.is_empty() {
-        match typed(value) {
-            Ok(cluster) => return Ok(cluster),
-            Err(found) => faults = found,
+        let read = read(value);
+        faults = read.faults;
+        faults.extend(read.unknown);
+        match read.whole {
+            Some(cluster) if faults.is_empty() => return Ok(cluster),
+            _ => {}
         }
     }
     for fault in &mut faults {
@@ -118,42 +122,79 @@ fn kind_faults(value: &Value) -> Vec<Fault> {
         .collect()
 }
 
-/// The manifest in `value`, or all its fields that are unknown or of the wrong type.
-fn typed(mut value: Value) -> Result<EtcdCluster, Vec<Fault>> {
+/// What can be read of a value.
+pub(crate) struct Read<T> {
+    /// It, without what cannot be read; `None` if nothing is left that makes sense.
+    pub(crate) whole: Option<T>,
+    /// The fields that are of the wrong type, or missing where there must be one.
+    pub(crate) faults: Vec<Fault>,
+    /// The fields that nobody knows.
+    pub(crate) unknown: Vec<Fault>,
+}
+
+/// Reads `value` as far as it can be read, and notes all fields that cannot.
+pub(crate) fn read<T: DeserializeOwned>(mut value: Value) -> Read<T> {
     let mut faults: Vec<Fault> = Vec::new();
-    // A field of the wrong type stops the reading: it is noted and taken out, and the rest is read again.
+    let mut filled: Vec<FieldPath> = Vec::new();
+    let mut whole = None;
+    let mut unknown = Vec::new();
+    // What cannot be read stops the reading: it is noted and taken out, and the rest is read again.
     while faults.len() < MAX_FAULTS {
-        let mut unknown = Vec::new();
-        let mut note = |path: serde_ignored::Path<'_>| unknown.push(FieldPath::from(&path));
+        let mut ignored = Vec::new();
+        let mut note = |path: serde_ignored::Path<'_>| ignored.push(FieldPath::from(&path));
         let reader = serde_ignored::Deserializer::new(&value, &mut note);
-        match serde_path_to_error::deserialize::<_, EtcdCluster>(reader) {
-            Ok(cluster) => {
-                faults.extend(
-                    unknown
-                        .iter()
-                        .take(MAX_FAULTS)
-                        .map(|path| unknown_fault(path, at(&value, path))),
-                );
-                return if faults.is_empty() {
-                    Ok(cluster)
-                } else {
-                    Err(faults)
-                };
+        let error = match serde_path_to_error::deserialize::<_, T>(reader) {
+            Ok(read) => {
+                whole = Some(read);
+                let known = ignored.iter().take(MAX_FAULTS);
+                unknown = known.map(|path| unknown_fault(path, at(&value, path))).collect();
+                break;
             }
-            Err(error) => {
-                let path = FieldPath::from(error.path());
-                faults.push(type_fault(
-                    &path,
-                    at(&value, &path),
-                    &error.into_inner().to_string(),
-                ));
-                if !take_out(&mut value, &path) {
-                    break;
-                }
+            Err(error) => error,
+        };
+        let path = FieldPath::from(error.path());
+        let message = error.into_inner().to_string();
+        let go_on = if let Some(name) = missing_field(&message) {
+            let field = path.key(name);
+            faults.push(missing_fault(&field));
+            // Something is put there, so that the rest can be read: most often it is a text.
+            let goes_on = put(&mut value, &field, Value::String(String::new()));
+            filled.push(field);
+            goes_on
+        } else if filled.contains(&path) {
+            if at(&value, &path).is_some_and(Value::is_string) {
+                put(&mut value, &path, Value::Object(serde_json::Map::new()))
+            } else {
+                take_out(&mut value, &path.parent())
             }
+        } else {
+            faults.push(type_fault(&path, at(&value, &path), &message));
+            take_out(&mut value, &path)
+        };
+        if !go_on {
+            break;
         }
     }
-    Err(faults)
+    Read {
+        whole,
+        faults,
+        unknown,
+    }
+}
+
+/// The field that is missing, by what the reader says.
+fn missing_field(message: &str) -> Option<&str> {
+    message.strip_prefix("missing field `")?.strip_suffix('`')
+}
+
+fn missing_fault(path: &FieldPath) -> Fault {
+    Fault {
+        path: path.clone(),
+        line: None,
+        got: "nothing".to_owned(),
+        expected: "a value".to_owned(),
+        fix: "This field cannot be left out.".to_owned(),
+    }
 }
 
 fn type_fault(path: &FieldPath, got: Option<&Value>, message: &str) -> Fault {
@@ -334,15 +375,32 @@ fn at<'a>(value: &'a Value, path: &FieldPath) -> Option<&'a Value> {
         })
 }
 
+/// Puts `new` into a group of fields.
+fn put(value: &mut Value, path: &FieldPath, new: Value) -> bool {
+    let Some((Segment::Key(key), parents)) = path.segments().split_last() else {
+        return false;
+    };
+    match inside(value, parents) {
+        Some(Value::Object(fields)) => {
+            fields.insert(key.clone(), new);
+            true
+        }
+        _ => false,
+    }
+}
+
+fn inside<'a>(value: &'a mut Value, segments: &[Segment]) -> Option<&'a mut Value> {
+    segments.iter().try_fold(value, |inside, segment| match segment {
+        Segment::Key(key) => inside.get_mut(key),
+        Segment::Index(index) => inside.get_mut(index),
+    })
+}
+
 fn take_out(value: &mut Value, path: &FieldPath) -> bool {
     let Some((last, parents)) = path.segments().split_last() else {
         return false;
     };
-    let parent = parents.iter().try_fold(value, |inside, segment| match segment {
-        Segment::Key(key) => inside.get_mut(key),
-        Segment::Index(index) => inside.get_mut(index),
-    });
-    match (parent, last) {
+    match (inside(value, parents), last) {
         (Some(Value::Object(fields)), Segment::Key(key)) => fields.remove(key).is_some(),
         (Some(Value::Array(elements)), Segment::Index(index)) if *index < elements.len() => {
             elements.remove(*index);

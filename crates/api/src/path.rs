@@ -35,6 +35,17 @@ impl FieldPath {
         self.with(Segment::Index(index))
     }
 
+    /// What this field is in; the manifest is in itself.
+    pub(crate) fn parent(&self) -> FieldPath {
+        let inside = self.0.len().saturating_sub(1);
+        FieldPath(self.0[..inside].to_vec())
+    }
+
+    /// Is this field `other`, or inside it?
+    pub(crate) fn is_within(&self, other: &FieldPath) -> bool {
+        self.0.starts_with(&other.0)
+    }
+
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.0
     }

@@ -132,12 +132,13 @@ pub(crate) fn replicas(replicas: Option<i64>, found: &mut Findings) -> u32 {
         return 0;
     };
     if replicas < 1 {
-        found.fault(
-            path,
-            replicas.to_string(),
-            "at least 1",
-            "Write 3 to survive the loss of one, or 1 to try it out; `quorate down` stops a cluster and keeps its data.",
-        );
+        let fix = match found.ground {
+            Ground::Host => {
+                "Write 3 to survive the loss of one, or 1 to try it out; `quorate down` stops a cluster and keeps its data."
+            }
+            Ground::Kubernetes => "Write 3 to survive the loss of one, or 1 to try it out.",
+        };
+        found.fault(path, replicas.to_string(), "at least 1", fix);
         return 0;
     }
     let Ok(count) = u32::try_from(replicas) else {

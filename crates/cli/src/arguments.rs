@@ -221,6 +221,7 @@ pub struct Explain {
 #[command(after_help = "\
 Examples:
   quorate install | kubectl apply -f -
+  quorate install --webhook | kubectl apply -f -
   quorate install --namespace etcd-operator --image example/quorate:0.1.0 --replicas 2")]
 pub struct Install {
     /// The operator's own namespace; clusters may live in any [default: quorate-system]
@@ -232,9 +233,8 @@ pub struct Install {
     /// How many pods: one works, the others stand by [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9))]
     pub replicas: Option<u32>,
-    // Shown once it does something; asked for, it is refused in words.
-    /// With an admission webhook
-    #[arg(long, hide = true)]
+    /// With an admission webhook, which tells all faults of a manifest at once
+    #[arg(long)]
     pub webhook: bool,
 }
 
@@ -273,6 +273,9 @@ pub struct Operator {
     /// Where /metrics and /readyz are served
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub listen: std::net::SocketAddr,
+    /// Where admission reviews are served, as `install --webhook` sets it up; nowhere, if absent
+    #[arg(long, value_name = "ADDRESS")]
+    pub webhook: Option<std::net::SocketAddr>,
     /// How long certificates live, for tests: they are renewed when a third of it is left
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, hide = true)]
     pub leaf_lifetime: Option<std::time::Duration>,

@@ -1,7 +1,7 @@
 //! Everything that installs the operator, as one stream of YAML documents.
 //!
-//! In: [`Settings`]. Out: definitions, namespace, account, rights, Deployment and metrics Service, in an order in which
-//! `kubectl apply -f -` can take them. Applying the stream again changes nothing.
+//! In: [`Settings`]. Out: definitions, namespace, account, rights, Deployment and Services, and if asked for the webhook's
+//! configurations, in an order in which `kubectl apply -f -` can take them. Applying the stream again changes nothing.
 //!
 //! What must never happen: a right that is not listed one by one; a document that only some API servers read alike.
 
@@ -29,6 +29,8 @@ pub struct Settings {
     pub image: String,
     /// How many pods: one works, the others stand by.
     pub replicas: u32,
+    /// With the admission webhook.
+    pub webhook: bool,
 }
 
 impl Default for Settings {
@@ -37,6 +39,7 @@ impl Default for Settings {
             namespace: NAMESPACE.to_owned(),
             image: concat!("quorate:", env!("CARGO_PKG_VERSION")).to_owned(),
             replicas: 1,
+            webhook: false,
         }
     }
 }

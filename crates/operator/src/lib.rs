@@ -18,6 +18,7 @@ pub mod figures;
 pub mod gather;
 pub mod install;
 pub mod lease;
+pub mod listen;
 pub mod names;
 pub mod observe;
 pub mod pass;
@@ -33,5 +34,6 @@ pub mod tls;
 pub mod upkeep;
 pub mod wakeups;
 pub mod watch;
+pub mod webhook;
 
 pub use run::{Options, run};

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Config;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -24,6 +25,7 @@ use crate::serve::Served;
 use crate::tls::secure::Settings;
 use crate::wakeups::Wakeups;
 use crate::watch;
+use crate::webhook;
 
 /// Passes at the same time.
 const PASSES_MAX: usize = 8;
@@ -43,6 +45,8 @@ pub struct Options {
     pub images: Images,
     /// Where metrics and readiness are served.
     pub listen: SocketAddr,
+    /// Where admission reviews are served; nowhere, if not told.
+    pub webhook: Option<SocketAddr>,
     /// What certificates are made with.
     pub certificates: Settings,
 }
@@ -69,9 +73,11 @@ pub enum CannotRun {
 
 /// Runs until `stop` ends.
 pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(), CannotRun> {
-    let address = options.listen;
-    let listener = Served::bind(address).await;
-    let listener = listener.map_err(|source| CannotRun::Listen { address, source })?;
+    let listener = bind(options.listen).await?;
+    let webhook = match options.webhook {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
     let requests = Requests::default();
     let config = Config::infer().await;
     let client = config.map_err(|error| CannotRun::Config(Box::new(error)));
@@ -82,6 +88,16 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     let wakeups = Arc::new(Wakeups::default());
     let watches = watch::start(&client, options.watch.as_deref(), &wakeups, &mut background);
     let candidate = Candidate::new(client.clone(), &options.namespace, options.identity.clone());
+    let shown = webhook.map(|listener| {
+        let duties = webhook::keep::Duties {
+            namespace: options.namespace.clone(),
+            tenure: candidate.tenure(),
+            lifetimes: options.certificates.lifetimes.clone(),
+        };
+        let shown = webhook::keep::start(&client, duties, &mut background);
+        background.spawn(webhook::serving::run(listener, shown.clone()));
+        shown
+    });
     let shared = Shared {
         client: client.clone(),
         watches,
@@ -102,9 +118,17 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
-        ready.store(true, Ordering::Relaxed);
         log_line("all watches are up");
-        Work::new(shared.clone(), wakeups).go_on().await;
+        let get_ready = async {
+            if let Some(mut shown) = shown {
+                // What keeps it ends only with the operator.
+                let _ = shown.wait_for(Option::is_some).await;
+            }
+            ready.store(true, Ordering::Relaxed);
+        };
+        // Clusters do not wait for the webhook.
+        let mut work = Work::new(shared.clone(), wakeups);
+        tokio::join!(work.go_on(), get_ready);
     };
     tokio::select! {
         () = work => {}
@@ -113,6 +137,11 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     background.shutdown().await;
     Candidate::give_back(client, &options.namespace, &options.identity).await;
     Ok(())
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, CannotRun> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| CannotRun::Listen { address, source })
 }
 
 struct Work {

@@ -2,30 +2,24 @@
 //!
 //! Never: more than a handful of connections, or one that stays open without a word.
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use crate::figures::Figures;
 use crate::lease::Tenure;
+use crate::listen::{self, Limits};
 use crate::requests::Requests;
 
-/// Connections at the same time.
-const CONNECTIONS_MAX: usize = 16;
-/// How long a connection may take, all in all.
-const CONNECTION_LIMIT: Duration = Duration::from_secs(30);
-const HEADER_LIMIT: Duration = Duration::from_secs(5);
+const LIMITS: Limits = Limits {
+    connections: 16,
+    time: Duration::from_secs(30),
+};
 
 /// What is served.
 #[derive(Clone, Debug)]
@@ -36,42 +30,18 @@ pub struct Served {
     pub tenure: Tenure,
     /// What it has asked of the API server.
     pub requests: Requests,
-    /// Whether all watches are up.
+    /// Whether all watches are up, and what else is served can be.
     pub ready: Arc<AtomicBool>,
 }
 
 impl Served {
-    /// Listens at `address`.
-    pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-        TcpListener::bind(address).await
-    }
-
     /// Serves for ever.
     pub async fn run(self, listener: TcpListener) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        loop {
-            let Ok(permit) = room.clone().acquire_owned().await else {
-                return;
-            };
-            let Ok((stream, _)) = listener.accept().await else {
-                // Out of file descriptors, say: that passes.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            };
+        listen::accept(listener, LIMITS, |stream| {
             let served = self.clone();
-            tokio::spawn(async move {
-                let service = service_fn(|request| {
-                    let answer = served.answer(&request);
-                    async move { Ok::<_, Infallible>(answer) }
-                });
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEADER_LIMIT)
-                    .serve_connection(TokioIo::new(stream), service);
-                let _ = tokio::time::timeout(CONNECTION_LIMIT, connection).await;
-                drop(permit);
-            });
-        }
+            async move { listen::answer(stream, async |request| served.answer(&request)).await }
+        })
+        .await;
     }
 
     fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
@@ -94,7 +64,7 @@ impl Served {
             "/readyz" if self.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n".to_owned()),
             "/readyz" => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the watches are not up yet\n".to_owned(),
+                "not yet: the watches are not up, or there is no certificate for the webhook\n".to_owned(),
             ),
             _ => (
                 StatusCode::NOT_FOUND,

@@ -196,6 +196,29 @@ impl Bed {
             &patch,
         ]);
         self.await_operator();
+        self.await_webhook();
+    }
+
+    /// Does the API server ask the operator, and believe it? Then a fault of the schema and one of the rules are told
+    /// together, which it never does by itself.
+    pub fn is_judged(&self) -> bool {
+        let probe = "apiVersion: etcd.improbable.io/v1alpha1\nkind: EtcdCluster\nmetadata: {name: probe}\n\
+                     spec: {replicas: 0, version: 4.0.0}\n";
+        let create = ["create", "--dry-run=server", "-n", "default", "-f", "-"];
+        let said = said(&self.kubectl_with(&create, probe));
+        said.contains("spec.replicas") && said.contains("only Etcd version 3")
+    }
+
+    /// Waits until it does.
+    pub fn await_webhook(&self) {
+        let judged = until(Duration::from_secs(60), || self.is_judged().then_some(()));
+        let both = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
+        assert!(
+            judged.is_some(),
+            "the webhook is not asked, or not believed\n{}\n{}",
+            self.must(&["get", both, "-o", "yaml"]),
+            self.operator_log(40)
+        );
     }
 
     /// Waits until the operator is ready.
@@ -285,10 +308,16 @@ impl Bed {
     }
 }
 
-/// What `quorate install` prints for the image that `make image` builds.
+/// What `quorate install` prints for the image that `make image` builds, with the webhook.
 pub fn install_stream() -> String {
+    install_stream_with(&["--webhook"])
+}
+
+/// The same with these flags.
+pub fn install_stream_with(flags: &[&str]) -> String {
     let output = Command::new(binary())
         .args(["install", "--image", "quorate:dev"])
+        .args(flags)
         .output()
         .expect("the binary can be run");
     assert!(output.status.success(), "quorate install: {}", said(&output));

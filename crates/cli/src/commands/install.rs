@@ -8,13 +8,10 @@ use crate::say;
 
 /// Prints the objects that install the operator.
 pub fn run(arguments: arguments::Install) -> Result<(), Failure> {
-    if arguments.webhook {
-        return Err(Failure::usage(
-            "--webhook is not available yet. The definitions carry rules that the API server enforces by itself; install \
-             without it",
-        ));
-    }
-    let mut settings = Settings::default();
+    let mut settings = Settings {
+        webhook: arguments.webhook,
+        ..Settings::default()
+    };
     if let Some(namespace) = arguments.namespace {
         settings.namespace = namespace;
     }

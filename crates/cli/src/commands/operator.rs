@@ -39,6 +39,7 @@ pub async fn run(arguments: Operator) -> Result<(), Failure> {
             etcd: arguments.etcd_repository,
         },
         listen: arguments.listen,
+        webhook: arguments.webhook,
     };
     let run = quorate_operator::run(options, stop).await;
     run.map_err(|error| match std::error::Error::source(&error) {

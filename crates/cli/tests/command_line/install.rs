@@ -21,8 +21,18 @@ fn prints_yaml_and_touches_nothing() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_said() {
-    Sandbox::new()
-        .run(&["install", "--webhook"])
-        .fails(2, &["--webhook is not available yet"]);
+fn a_webhook_comes_if_it_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let plain = sandbox.run(&["install"]);
+    let with = sandbox.run(&["install", "--webhook"]);
+    let count = |text: &str| text.matches("\nkind: ").count();
+    assert_eq!(count(with.succeeds()), count(plain.succeeds()) + 3, "{with:?}");
+    for part in [
+        "kind: MutatingWebhookConfiguration",
+        "kind: ValidatingWebhookConfiguration",
+        "--webhook=0.0.0.0:9443",
+    ] {
+        assert!(with.out.contains(part) && !plain.out.contains(part), "{part}");
+    }
+    assert!(sandbox.is_untouched());
 }

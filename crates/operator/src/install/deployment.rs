@@ -1,4 +1,4 @@
-//! Where the operator runs: its namespace, its Deployment, and the Service of its metrics.
+//! Where the operator runs: its namespace, its Deployment, and the Services that lead to it.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{METRICS_PORT, NAME, Settings, USER};
+use crate::webhook;
 
 const PORT_NAME: &str = "metrics";
+const WEBHOOK_PORT_NAME: &str = "webhook";
 
 /// The labels of everything that is installed, by which the Deployment knows its pods too.
 pub(super) fn labels() -> BTreeMap<String, String> {
@@ -68,14 +70,23 @@ pub(super) fn deployment(settings: &Settings) -> Deployment {
 
 /// Where the operator's metrics are read.
 pub(super) fn service(settings: &Settings) -> Service {
+    service_of(settings, &format!("{NAME}-metrics"), METRICS_PORT, PORT_NAME)
+}
+
+/// Where the API server reaches the webhook: any pod that is ready.
+pub(super) fn webhook_service(settings: &Settings) -> Service {
+    service_of(settings, webhook::SERVICE, 443, WEBHOOK_PORT_NAME)
+}
+
+fn service_of(settings: &Settings, name: &str, port: u16, target: &str) -> Service {
     Service {
-        metadata: metadata(settings, &format!("{NAME}-metrics")),
+        metadata: metadata(settings, name),
         spec: Some(ServiceSpec {
             selector: Some(labels()),
             ports: Some(vec![ServicePort {
-                name: Some(PORT_NAME.to_owned()),
-                port: i32::from(METRICS_PORT),
-                target_port: Some(IntOrString::String(PORT_NAME.to_owned())),
+                name: Some(target.to_owned()),
+                port: i32::from(port),
+                target_port: Some(IntOrString::String(target.to_owned())),
                 ..ServicePort::default()
             }]),
             ..ServiceSpec::default()
@@ -111,10 +122,16 @@ fn pod(settings: &Settings, selector: LabelSelector) -> PodSpec {
 }
 
 fn container(settings: &Settings) -> Container {
+    let mut args = vec!["operator".to_owned()];
+    let mut ports = vec![port(PORT_NAME, METRICS_PORT)];
+    if settings.webhook {
+        args.push(format!("--webhook=0.0.0.0:{}", webhook::PORT));
+        ports.push(port(WEBHOOK_PORT_NAME, webhook::PORT));
+    }
     Container {
         name: "operator".to_owned(),
         image: Some(settings.image.clone()),
-        args: Some(vec!["operator".to_owned()]),
+        args: Some(args),
         env: Some(vec![
             field("POD_NAME", "metadata.name"),
             field("POD_NAMESPACE", "metadata.namespace"),
@@ -125,11 +142,7 @@ fn container(settings: &Settings) -> Container {
                 ..EnvVar::default()
             },
         ]),
-        ports: Some(vec![ContainerPort {
-            name: Some(PORT_NAME.to_owned()),
-            container_port: i32::from(METRICS_PORT),
-            ..ContainerPort::default()
-        }]),
+        ports: Some(ports),
         // Readiness only: what hangs is found by its Lease, and a restart mends nothing that a retry does not.
         readiness_probe: Some(Probe {
             http_get: Some(HTTPGetAction {
@@ -157,6 +170,14 @@ fn container(settings: &Settings) -> Container {
     }
 }
 
+fn port(name: &str, port: u16) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: i32::from(port),
+        ..ContainerPort::default()
+    }
+}
+
 fn field(name: &str, path: &str) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
@@ -177,7 +198,7 @@ fn amounts(list: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
         .collect()
 }
 
-fn metadata(settings: &Settings, name: &str) -> ObjectMeta {
+pub(super) fn metadata(settings: &Settings, name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(settings.namespace.clone()),

@@ -9,6 +9,7 @@ use quorate_api::GROUP;
 
 use super::deployment::labels;
 use super::{NAME, Settings};
+use crate::webhook::CONFIGURATION;
 
 /// What only watches.
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -26,43 +27,63 @@ pub(super) fn account(settings: &Settings) -> ServiceAccount {
 }
 
 /// Rights in all namespaces, since clusters may live in any.
-pub(super) fn cluster_role() -> ClusterRole {
+pub(super) fn cluster_role(settings: &Settings) -> ClusterRole {
+    let mut rules = rules();
+    if settings.webhook {
+        rules.push(trust());
+    }
     ClusterRole {
         metadata: everywhere(),
-        rules: Some(vec![
-            rule(GROUP, &["etcdclusters"], &READ),
-            rule(GROUP, &["etcdclusters/status"], &REPORT),
-            rule(GROUP, &["etcdclusters/finalizers"], &["update"]),
-            rule(
-                GROUP,
-                &["etcdpeers"],
-                &["get", "list", "watch", "create", "update", "patch", "delete"],
-            ),
-            rule(GROUP, &["etcdpeers/status"], &REPORT),
-            rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
-            rule(
-                GROUP,
-                &["etcdbackups", "etcdbackupschedules", "etcdrestores"],
-                &READ,
-            ),
-            rule(
-                GROUP,
-                &[
-                    "etcdbackups/status",
-                    "etcdbackupschedules/status",
-                    "etcdrestores/status",
-                ],
-                &REPORT,
-            ),
-            rule("", &["services", "persistentvolumeclaims"], &KEEP),
-            rule("", &["secrets"], &KEEP),
-            rule("", &["pods"], &["get", "list", "watch", "patch", "delete"]),
-            rule("apps", &["replicasets"], &KEEP),
-            rule("policy", &["poddisruptionbudgets"], &KEEP),
-            rule("events.k8s.io", &["events"], &["create", "patch"]),
-        ]),
+        rules: Some(rules),
         ..ClusterRole::default()
     }
+}
+
+/// Whom the API server trusts when it asks the webhook: in the two configurations of that name, and in no others.
+fn trust() -> PolicyRule {
+    PolicyRule {
+        resource_names: Some(vec![CONFIGURATION.to_owned()]),
+        ..rule(
+            "admissionregistration.k8s.io",
+            &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+            &["list", "watch", "patch"],
+        )
+    }
+}
+
+fn rules() -> Vec<PolicyRule> {
+    vec![
+        rule(GROUP, &["etcdclusters"], &READ),
+        rule(GROUP, &["etcdclusters/status"], &REPORT),
+        rule(GROUP, &["etcdclusters/finalizers"], &["update"]),
+        rule(
+            GROUP,
+            &["etcdpeers"],
+            &["get", "list", "watch", "create", "update", "patch", "delete"],
+        ),
+        rule(GROUP, &["etcdpeers/status"], &REPORT),
+        rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
+        rule(
+            GROUP,
+            &["etcdbackups", "etcdbackupschedules", "etcdrestores"],
+            &READ,
+        ),
+        rule(
+            GROUP,
+            &[
+                "etcdbackups/status",
+                "etcdbackupschedules/status",
+                "etcdrestores/status",
+            ],
+            &REPORT,
+        ),
+        rule("", &["services", "persistentvolumeclaims"], &KEEP),
+        rule("", &["secrets"], &KEEP),
+        rule("", &["pods"], &["get", "list", "watch", "patch", "delete"]),
+        rule("apps", &["replicasets"], &KEEP),
+        rule("policy", &["poddisruptionbudgets"], &KEEP),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+    ]
 }
 
 /// Gives the account those rights.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{InstallError, Settings, deployment, rights};
+use crate::webhook::{CONFIGURATION, configuration};
 
 /// All documents, one after another.
 pub fn stream(settings: &Settings) -> Result<String, InstallError> {
@@ -26,7 +27,7 @@ pub fn stream(settings: &Settings) -> Result<String, InstallError> {
         "the ClusterRole",
         "What the operator may do in all namespaces. Secrets are among it because it keeps the certificates of \
          clusters with managed TLS in them, and reads those that clusters name.",
-        &rights::cluster_role(),
+        &rights::cluster_role(settings),
     )?;
     documents.add(
         "the ClusterRoleBinding",
@@ -53,6 +54,9 @@ pub fn stream(settings: &Settings) -> Result<String, InstallError> {
         "The operator.",
         &deployment::deployment(settings),
     )?;
+    if settings.webhook {
+        documents.webhook(settings)?;
+    }
     Ok(documents.text)
 }
 
@@ -62,6 +66,26 @@ struct Documents {
 }
 
 impl Documents {
+    fn webhook(&mut self, settings: &Settings) -> Result<(), InstallError> {
+        self.add(
+            "the Service of the webhook",
+            "Where the API server asks about EtcdClusters and EtcdPeers.",
+            &deployment::webhook_service(settings),
+        )?;
+        let metadata = || deployment::metadata(settings, CONFIGURATION);
+        self.add(
+            "the MutatingWebhookConfiguration",
+            "The API server asks before it looks at the schema, so that all faults are told at once; nothing is changed. \
+             caBundle is left to the operator.",
+            &configuration::mutating(&settings.namespace, metadata()),
+        )?;
+        self.add(
+            "the ValidatingWebhookConfiguration",
+            "It asks again after others may have changed the object. caBundle is left to the operator.",
+            &configuration::validating(&settings.namespace, metadata()),
+        )
+    }
+
     fn add(&mut self, what: &'static str, remark: &str, object: &impl Serialize) -> Result<(), InstallError> {
         let body = serde_saphyr::to_string(object).map_err(|source| InstallError { what, source })?;
         // Writing to a String cannot fail.

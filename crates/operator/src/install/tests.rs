@@ -50,6 +50,7 @@ fn settings_reach_every_place() {
         namespace: "elsewhere".to_owned(),
         image: "example/quorate:test".to_owned(),
         replicas: 2,
+        webhook: false,
     };
     let documents = documents(&settings);
     assert!(!stream(&settings).unwrap().contains(NAMESPACE));
@@ -158,4 +159,49 @@ fn the_pod_has_no_power_of_its_own() {
         .map(|one| one.name.as_str())
         .collect();
     assert_eq!(names, ["POD_NAME", "POD_NAMESPACE", "QUORATE_IMAGE"]);
+}
+
+#[test]
+fn the_webhook_is_asked_for_and_brings_no_more_rights_than_it_needs() {
+    let plain = stream(&Settings::default()).unwrap();
+    assert!(!plain.contains("admissionregistration") && !plain.contains("webhook"));
+    let settings = Settings {
+        namespace: "elsewhere".to_owned(),
+        webhook: true,
+        ..Settings::default()
+    };
+    let text = stream(&settings).unwrap();
+    assert!(text.starts_with(&plain[..100]) && !text.contains("caBundle:"));
+    let documents = documents(&settings);
+    for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+        let configuration = of_kind(&documents, kind);
+        assert_eq!(configuration["metadata"]["name"], NAME);
+        assert_eq!(configuration["metadata"].get("namespace"), None);
+        let service = &configuration["webhooks"][0]["clientConfig"]["service"];
+        assert_eq!(service["namespace"], "elsewhere");
+        let named = |document: &&Value| document["metadata"]["name"] == service["name"];
+        let of_name: Vec<&Value> = documents.iter().filter(named).collect();
+        let [service] = of_name.as_slice() else {
+            panic!("one Service: {of_name:?}");
+        };
+        assert_eq!(service["kind"], "Service");
+        assert_eq!(service["spec"]["ports"][0]["port"], 443);
+    }
+    let everywhere: ClusterRole = serde_json::from_value(of_kind(&documents, "ClusterRole")).unwrap();
+    let about = |rule: &PolicyRule| {
+        let groups = rule.api_groups.as_ref().unwrap();
+        groups.contains(&"admissionregistration.k8s.io".to_owned())
+    };
+    let rules: Vec<PolicyRule> = everywhere.rules.unwrap().into_iter().filter(about).collect();
+    let [rule] = rules.as_slice() else {
+        panic!("one rule: {rules:?}");
+    };
+    assert_eq!(rule.resource_names, Some(vec![NAME.to_owned()]));
+    assert_eq!(rule.verbs, ["list", "watch", "patch"]);
+    let deployment: Deployment = serde_json::from_value(of_kind(&documents, "Deployment")).unwrap();
+    let container = &deployment.spec.unwrap().template.spec.unwrap().containers[0];
+    assert_eq!(
+        container.args,
+        Some(vec!["operator".to_owned(), "--webhook=0.0.0.0:9443".to_owned()])
+    );
 }

@@ -23,11 +23,11 @@ pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
 /// On the Secret: since when it is in its stage, in seconds since 1970.
 pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
 
-const CERT: &str = "ca.crt";
-const KEY: &str = "ca.key";
-const NEXT_CERT: &str = "next.crt";
-const NEXT_KEY: &str = "next.key";
-const FORMER_CERT: &str = "former.crt";
+pub(crate) const CERT: &str = "ca.crt";
+pub(crate) const KEY: &str = "ca.key";
+pub(crate) const NEXT_CERT: &str = "next.crt";
+pub(crate) const NEXT_KEY: &str = "next.key";
+pub(crate) const FORMER_CERT: &str = "former.crt";
 
 /// The authorities of a cluster.
 #[derive(Debug)]
@@ -52,12 +52,12 @@ pub struct Authorities {
 }
 
 /// A value of a Secret.
-pub(super) fn value<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+pub(crate) fn value<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
     let value = secret.data.as_ref()?.get(key)?;
     Some(value.0.as_slice()).filter(|bytes| !bytes.is_empty())
 }
 
-pub(super) fn seconds(time: SystemTime) -> u64 {
+pub(crate) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |d| d.as_secs())
 }
@@ -138,7 +138,12 @@ impl Authorities {
 
     /// Have clients had the time to take up what changed?
     pub fn ripe(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
-        self.urgent || now >= self.since + lifetimes.overlap
+        self.urgent || now >= self.ripe_at(lifetimes)
+    }
+
+    /// When they will have had it.
+    pub fn ripe_at(&self, lifetimes: &Lifetimes) -> SystemTime {
+        self.since + lifetimes.overlap
     }
 
     /// The change for a move; none for none.

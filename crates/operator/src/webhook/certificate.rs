@@ -1,0 +1,191 @@
+//! The Secret with the webhook's certificate and its authority: judged, made, renewed, replaced.
+//!
+//! In: the Secret as it is, and whether the configurations trust what it says. Out: what to change in it, or when to look
+//! again; what to serve with; whom to trust. Everything is in the one Secret, and each move is one change of it
+//! ([`rotation`](crate::tls::rotation)), so whoever dies in between has lost nothing. Pure but for the keys it makes.
+//! Unlike a cluster's, an authority that cannot be read is made anew: nobody trusts it but the API server, and that is
+//! told by the operator itself.
+//! Never: a certificate of an authority that the configurations did not get to know first, but where there is no other.
+
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
+
+use super::SERVICE;
+use crate::effect::{Amendment, Effect, Object};
+use crate::install::NAME;
+use crate::names::APP_LABEL;
+use crate::tls::Lifetimes;
+use crate::tls::authority::{
+    Authorities, CERT, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, seconds, value,
+};
+use crate::tls::rotation::{Seen, Stage, next};
+
+const LEAF_CERT: &str = "tls.crt";
+const LEAF_KEY: &str = "tls.key";
+
+/// What the Secret is judged by.
+#[derive(Debug)]
+pub struct Keeper<'a> {
+    /// The operator's namespace.
+    pub namespace: &'a str,
+    /// For how long.
+    pub lifetimes: &'a Lifetimes,
+    /// Now.
+    pub now: SystemTime,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Judged {
+    /// To be asked for, before anything else.
+    pub change: Option<Effect>,
+    /// Whom the configurations are to trust, once that is known.
+    pub bundle: Option<Vec<u8>>,
+    /// Nothing is to be done before this, if all stays as it is.
+    pub good_until: Option<SystemTime>,
+}
+
+/// The certificate and key to serve with, as they are in the Secret.
+pub fn served(secret: &Secret) -> Option<PairPem> {
+    Some(PairPem {
+        cert: value(secret, LEAF_CERT)?.to_vec(),
+        key: value(secret, LEAF_KEY)?.to_vec(),
+    })
+}
+
+impl Keeper<'_> {
+    /// Judges the Secret. `trusted` says whether all configurations there are trust this bundle.
+    pub fn judge(
+        &self,
+        secret: Option<&Secret>,
+        trusted: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Judged, String> {
+        let Some(secret) = secret else {
+            return self.first();
+        };
+        let authorities = match Authorities::read(secret) {
+            Ok(read) if read.signer.is_some() => read,
+            // Its own words ask the user to mend it, for the sake of members; here there are none.
+            Ok(keyless) => return self.anew(secret, Some(keyless.bundle)),
+            Err(_) => return self.anew(secret, None),
+        };
+        let Some(signer) = &authorities.signer else {
+            return self.anew(secret, None);
+        };
+        let mut judged = Judged {
+            change: None,
+            bundle: Some(authorities.bundle.clone()),
+            good_until: None,
+        };
+        let policy = &self.lifetimes.policy;
+        let leaf = self.leaf();
+        let good = served(secret).and_then(|pem| signer.judge(&pem, &leaf, policy, self.now).ok());
+        let Some(leaf) = good else {
+            let mut change = Amendment::of(secret);
+            set_pair(&mut change, (LEAF_CERT, LEAF_KEY), &self.issue(signer)?);
+            judged.change = Some(Effect::Amend(change));
+            return Ok(judged);
+        };
+        let written = trusted(&authorities.bundle);
+        let seen = Seen {
+            due: authorities.due(self.lifetimes, self.now),
+            written,
+            // An API server cannot be asked whom it trusts; it has a day to take up what it was told.
+            proven: written,
+            ripe: authorities.ripe(self.lifetimes, self.now),
+        };
+        judged.change = authorities.amended(next(authorities.stage, seen), NAME, self.lifetimes, self.now);
+        let renewal = leaf.not_after - policy.renew_before;
+        judged.good_until = Some(match authorities.stage {
+            Stage::Steady => renewal.min(authorities.due_at(self.lifetimes)),
+            Stage::Introducing | Stage::Retiring => renewal.min(authorities.ripe_at(self.lifetimes)),
+        });
+        Ok(judged)
+    }
+
+    /// There is none.
+    fn first(&self) -> Result<Judged, String> {
+        let (authority, leaf) = self.both()?;
+        let data = [
+            (CERT, &authority.pem().cert),
+            (KEY, &authority.pem().key),
+            (LEAF_CERT, &leaf.cert),
+            (LEAF_KEY, &leaf.key),
+        ];
+        let data = data.map(|(key, bytes)| (key.to_owned(), ByteString(bytes.clone())));
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(SERVICE.to_owned()),
+                namespace: Some(self.namespace.to_owned()),
+                labels: Some([(APP_LABEL.0.to_owned(), NAME.to_owned())].into()),
+                annotations: Some([(SINCE_ANNOTATION.to_owned(), seconds(self.now).to_string())].into()),
+                ..ObjectMeta::default()
+            },
+            type_: Some("Opaque".to_owned()),
+            data: Some(data.into()),
+            ..Secret::default()
+        };
+        Ok(Judged {
+            change: Some(Effect::Create(Object::Secret(Box::new(secret)))),
+            bundle: None,
+            good_until: None,
+        })
+    }
+
+    /// There is one that nobody can sign with: all of it is made anew. Whom it says to trust stays trusted for a while,
+    /// since pods may still show what that signed.
+    fn anew(&self, secret: &Secret, former: Option<Vec<u8>>) -> Result<Judged, String> {
+        let (authority, leaf) = self.both()?;
+        let mut change = Amendment::of(secret);
+        set_pair(&mut change, (CERT, KEY), authority.pem());
+        set_pair(&mut change, (LEAF_CERT, LEAF_KEY), &leaf);
+        change.set(NEXT_CERT, None);
+        change.set(NEXT_KEY, None);
+        change.set(FORMER_CERT, former.map(ByteString));
+        let since = seconds(self.now).to_string();
+        change
+            .annotations
+            .insert(SINCE_ANNOTATION.to_owned(), Some(since));
+        Ok(Judged {
+            change: Some(Effect::Amend(change)),
+            bundle: None,
+            good_until: None,
+        })
+    }
+
+    fn both(&self) -> Result<(Authority, PairPem), String> {
+        let made = Authority::make(NAME, self.lifetimes.policy.ca_lifetime, self.now);
+        let made = made.map_err(|error| format!("no authority can be made for the webhook: {error}"))?;
+        let leaf = self.issue(&made)?;
+        Ok((made, leaf))
+    }
+
+    fn issue(&self, signer: &Authority) -> Result<PairPem, String> {
+        let issued = signer.issue(&self.leaf(), self.lifetimes.policy.leaf_lifetime, self.now);
+        issued.map_err(|error| format!("no certificate can be made for the webhook: {error}"))
+    }
+
+    /// The API server verifies exactly this name.
+    fn leaf(&self) -> Leaf<'static> {
+        let host = format!("{SERVICE}.{}.svc", self.namespace);
+        Leaf {
+            common_name: SERVICE,
+            cluster_name: NAME,
+            sans: BTreeSet::from([San::Dns(host)]),
+            usages: LeafUsages::ServerAndClient,
+        }
+    }
+}
+
+fn set_pair(change: &mut Amendment, keys: (&str, &str), pem: &PairPem) {
+    change.set(keys.0, Some(ByteString(pem.cert.clone())));
+    change.set(keys.1, Some(ByteString(pem.key.clone())));
+}
+
+#[cfg(test)]
+mod tests;

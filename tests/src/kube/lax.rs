@@ -1,0 +1,93 @@
+//! A Kubernetes that lets in what it should not, for a while: without the rules of EtcdClusters, as an administrator's
+//! older definition may be, or without the webhook. For tests that have the bed alone; put back when dropped.
+
+use serde_json::{Value, json};
+
+use super::bed::Bed;
+use super::said;
+
+const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
+/// The configurations by which the API server knows of the webhook; both have the same name.
+pub const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
+/// Their name.
+pub const CONFIGURATION: &str = "quorate-operator";
+
+/// The definition of EtcdClusters without its rules.
+pub struct NoRules {
+    definition: Value,
+    bed: &'static Bed,
+}
+
+impl NoRules {
+    /// Takes them away.
+    pub fn begin(bed: &'static Bed) -> NoRules {
+        let definition = bed.json(&DEFINITION).expect("the definition");
+        let path = "/spec/versions/0/schema/openAPIV3Schema";
+        let lax = json!([{"op": "replace", "path": path, "value": {"type": "object", "properties": {
+            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }}}]);
+        bed.must(
+            &[
+                &["patch"],
+                &DEFINITION[..],
+                &["--type=json", "-p", &lax.to_string()],
+            ]
+            .concat(),
+        );
+        NoRules {
+            definition: anew(definition),
+            bed,
+        }
+    }
+}
+
+impl Drop for NoRules {
+    fn drop(&mut self) {
+        let put_back = self
+            .bed
+            .kubectl_with(&["replace", "-f", "-"], &self.definition.to_string());
+        if !put_back.status.success() {
+            eprintln!("the rules of EtcdClusters are not back: {}", said(&put_back));
+        }
+    }
+}
+
+/// An API server that asks nobody.
+pub struct NoWebhook {
+    configurations: Vec<Value>,
+    bed: &'static Bed,
+}
+
+impl NoWebhook {
+    /// Takes it away.
+    pub fn begin(bed: &'static Bed) -> NoWebhook {
+        let mut configurations = Vec::new();
+        for kind in CONFIGURATIONS {
+            configurations.push(anew(bed.json(&[kind, CONFIGURATION]).expect("a configuration")));
+            bed.must(&["delete", kind, CONFIGURATION]);
+        }
+        NoWebhook { configurations, bed }
+    }
+}
+
+impl Drop for NoWebhook {
+    fn drop(&mut self) {
+        for configuration in &self.configurations {
+            let put_back = self
+                .bed
+                .kubectl_with(&["create", "-f", "-"], &configuration.to_string());
+            if !put_back.status.success() {
+                eprintln!("the webhook is not back: {}", said(&put_back));
+            }
+        }
+    }
+}
+
+/// The object as it can be put back.
+fn anew(mut object: Value) -> Value {
+    let metadata = object["metadata"].as_object_mut().expect("metadata");
+    metadata.remove("resourceVersion");
+    metadata.remove("uid");
+    object
+}

@@ -1,0 +1,371 @@
+//! Admission by the operator: what only it says, and that it goes on saying it whatever becomes of its certificate.
+#![cfg(feature = "kube")]
+
+use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE, install_stream, install_stream_with};
+use quorate_tests::kube::cluster::{manifest, text};
+use quorate_tests::kube::lax::{CONFIGURATION, CONFIGURATIONS, NoRules, NoWebhook};
+use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::said;
+use serde_json::{Value, json};
+
+const SECRET: &str = "quorate-operator-webhook";
+const DEPLOYMENT: [&str; 4] = ["-n", OPERATOR_NAMESPACE, "deployment", "quorate-operator"];
+
+/// Nothing is made for it.
+fn at_rest(name: &str) -> String {
+    manifest(name, 3, "3.6.1").replace("spec:", "spec:\n  paused: true")
+}
+
+#[test]
+fn faults_of_every_sort_are_told_in_one_refusal_and_what_is_right_is_let_in() {
+    let namespace = Namespace::new("webhook");
+    let wrong = json!({
+        "apiVersion": "etcd.improbable.io/v1alpha1",
+        "kind": "EtcdCluster",
+        "metadata": {"name": "1c"},
+        "spec": {
+            "replicas": 0,
+            "version": "4.0.0",
+            "paused": "yes",
+            "storage": {"volumeClaimTemplate": {"resources": {"requests": {"storage": "50Mi"}}}},
+            "podTemplate": {"metadata": {"annotations": {"etcd.improbable.io/x": "y"}}},
+            "options": {"heartbeatInterval": 500, "electionTimeout": 600},
+        },
+    });
+    let refused = namespace.try_apply(&wrong.to_string(), &[]);
+    assert!(!refused.status.success());
+    let told = said(&refused);
+    println!("{told}");
+    for fault in [
+        "The EtcdCluster \"1c\" is invalid",
+        "* metadata.name: ",
+        "* spec.replicas: Invalid value: 0: expected at least 1",
+        "* spec.version: Invalid value: \"4.0.0\": only Etcd version 3 is supported",
+        "* spec.paused: Invalid value: the text \"yes\": expected true or false",
+        "* spec.storage.volumeClaimTemplate.storageClassName: Required value",
+        "* spec.podTemplate.metadata: Invalid value: \"etcd.improbable.io/x\"",
+        "* spec.options",
+    ] {
+        assert!(told.contains(fault), "{fault:?} is not in {told}");
+    }
+    let peer = json!({
+        "apiVersion": "etcd.improbable.io/v1alpha1",
+        "kind": "EtcdPeer",
+        "metadata": {"name": "c-0"},
+        "spec": {"version": "3.5.0", "bootstrap": {"static": {"initialCluster": []}}},
+    });
+    let refused = namespace.try_apply(&peer.to_string(), &[]);
+    assert!(!refused.status.success());
+    for fault in [
+        "spec.clusterName: Required value",
+        "spec.version: Invalid value: \"3.5.0\"",
+        "spec.storage",
+        "spec.bootstrap.initialClusterState: Required value",
+    ] {
+        assert!(
+            said(&refused).contains(fault),
+            "{fault:?} is not in {}",
+            said(&refused)
+        );
+    }
+    namespace.apply(&at_rest("c"));
+    let even = namespace.try_apply(&at_rest("c").replace("replicas: 3", "replicas: 4"), &[]);
+    assert!(even.status.success(), "{}", said(&even));
+    assert!(
+        said(&even).contains("Warning: spec.replicas: 4 members"),
+        "{}",
+        said(&even)
+    );
+    let changed = namespace.try_apply(
+        &at_rest("c").replace("50Mi", "60Mi").replace("3.6.1", "3.5.35"),
+        &[],
+    );
+    assert!(!changed.status.success());
+    for fault in [
+        "spec.version: ",
+        "no way from 3.6.1 to 3.5.35",
+        "Unsupported changes",
+        "50Mi",
+    ] {
+        assert!(
+            said(&changed).contains(fault),
+            "{fault:?} is not in {}",
+            said(&changed)
+        );
+    }
+}
+
+/// Without its rules the API server itself refuses nothing: what is refused here, the operator refuses.
+#[test]
+fn what_slipped_in_can_be_labelled_and_deleted_and_not_changed_to_something_as_wrong() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let namespace = Namespace::alone("webhook-slipped");
+    let cluster = namespace.create("c", &at_rest("c"));
+    let no_rules = NoRules::begin(bed);
+    let no_webhook = NoWebhook::begin(bed);
+    namespace.wait_for("a wrong version let in", || {
+        let patched = cluster.patch(&json!({"version": "foo"}));
+        patched.status.success().then_some(())
+    });
+    drop(no_webhook);
+    bed.await_webhook();
+    namespace.must(&["label", "etcdcluster", "c", "team=storage"]);
+    namespace.must(&[
+        "patch",
+        "etcdcluster",
+        "c",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":["quorate.test/kept"]}}"#,
+    ]);
+    let changed = cluster.patch(&json!({"replicas": 5}));
+    assert!(!changed.status.success());
+    assert!(
+        said(&changed).contains("foo is not in dotted-tri format"),
+        "{}",
+        said(&changed)
+    );
+    namespace.must(&["delete", "etcdcluster", "c", "--wait=false"]);
+    namespace.must(&[
+        "patch",
+        "etcdcluster",
+        "c",
+        "--type=merge",
+        "-p",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
+    namespace.wait_for("the cluster gone", || cluster.get().is_null().then_some(()));
+    drop(no_rules);
+}
+
+fn secret(bed: &Bed) -> Option<Value> {
+    bed.json(&["-n", OPERATOR_NAMESPACE, "secret", SECRET])
+}
+
+fn value(bed: &Bed, key: &str) -> String {
+    secret(bed).map_or_else(String::new, |secret| text(&secret["data"][key]))
+}
+
+/// What the configurations trust.
+fn trusted(bed: &Bed) -> Vec<String> {
+    let bundle = |kind: &str| {
+        let configuration = bed.json(&[kind, CONFIGURATION]).expect("a configuration");
+        text(&configuration["webhooks"][0]["clientConfig"]["caBundle"])
+    };
+    CONFIGURATIONS.map(bundle).to_vec()
+}
+
+fn operator_log(bed: &Bed) -> String {
+    format!("{:?}\n{}", trusted(bed), bed.operator_log(40))
+}
+
+/// Waits until both configurations trust the Secret's authority and no other, and it is not `former`.
+fn await_trust(bed: &Bed, former: &str) {
+    bed.wait_for(
+        "both configurations trust the one authority",
+        || operator_log(bed),
+        || {
+            let own = value(bed, "ca.crt");
+            let trusts = trusted(bed).iter().all(|bundle| *bundle == own);
+            (trusts && own != former && own.len() > 100).then_some(())
+        },
+    );
+}
+
+fn lose_leaf(bed: &Bed) {
+    let lose = r#"{"data":{"tls.crt":null}}"#;
+    bed.must(&[
+        "-n",
+        OPERATOR_NAMESPACE,
+        "patch",
+        "secret",
+        SECRET,
+        "--type=merge",
+        "-p",
+        lose,
+    ]);
+}
+
+/// The operator's pods but for those on their way out, and how often each was restarted.
+fn pods(bed: &Bed) -> Vec<(String, Value)> {
+    let pods = bed.json(&[
+        "-n",
+        OPERATOR_NAMESPACE,
+        "pods",
+        "-l",
+        "app.kubernetes.io/name=quorate-operator",
+    ]);
+    let pods = pods
+        .and_then(|list| list["items"].as_array().cloned())
+        .unwrap_or_default();
+    let seen = |pod: &Value| {
+        (
+            text(&pod["metadata"]["uid"]),
+            pod["status"]["containerStatuses"][0]["restartCount"].clone(),
+        )
+    };
+    let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+    pods.iter().filter(stays).map(seen).collect()
+}
+
+#[test]
+fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let before = pods(bed);
+    assert_eq!(before.len(), 1);
+
+    let authority = value(bed, "ca.crt");
+    bed.must(&["-n", OPERATOR_NAMESPACE, "delete", "secret", SECRET]);
+    await_trust(bed, &authority);
+    bed.await_webhook();
+
+    let authority = value(bed, "ca.crt");
+    for kind in CONFIGURATIONS {
+        let wipe = r#"[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]"#;
+        bed.must(&["patch", kind, CONFIGURATION, "--type=json", "-p", wipe]);
+    }
+    await_trust(bed, "");
+    assert_eq!(value(bed, "ca.crt"), authority, "nothing else was wrong");
+    bed.await_webhook();
+
+    let leaf = value(bed, "tls.crt");
+    lose_leaf(bed);
+    bed.wait_for(
+        "another certificate",
+        || operator_log(bed),
+        || {
+            let now = value(bed, "tls.crt");
+            (now.len() > 100 && now != leaf).then_some(())
+        },
+    );
+    assert_eq!(value(bed, "ca.crt"), authority, "of the same authority");
+    bed.await_webhook();
+
+    bed.must(&[
+        "-n",
+        OPERATOR_NAMESPACE,
+        "annotate",
+        "secret",
+        SECRET,
+        "etcd.improbable.io/rotate=now",
+    ]);
+    await_trust(bed, &authority);
+    bed.wait_for(
+        "the replacement at its end",
+        || operator_log(bed),
+        || {
+            let secret = secret(bed)?;
+            let asked = &secret["metadata"]["annotations"]["etcd.improbable.io/rotate"];
+            asked.is_null().then_some(())
+        },
+    );
+    bed.await_webhook();
+    assert_eq!(pods(bed), before, "nobody was restarted");
+
+    let authority = value(bed, "ca.crt");
+    let stream = install_stream();
+    for flags in [&[][..], &["--server-side", "--force-conflicts"]] {
+        let applied = bed.kubectl_with(&[&["apply", "-f", "-"], flags].concat(), &stream);
+        assert!(applied.status.success(), "{}", said(&applied));
+        // Not blanked, or if another way of applying did own the field, put back at once.
+        await_trust(bed, "");
+        assert_eq!(value(bed, "ca.crt"), authority, "kubectl apply {flags:?}");
+    }
+    bed.await_operator();
+    bed.await_webhook();
+}
+
+/// The operator's Deployment as it was before a test changed it; put back when dropped.
+struct Usual {
+    bed: &'static Bed,
+    spec: Value,
+}
+
+impl Usual {
+    fn change(bed: &'static Bed, changes: &Value) -> Usual {
+        let deployment = bed.json(&DEPLOYMENT).expect("the Deployment");
+        let spec = deployment["spec"].clone();
+        let usual = Usual { bed, spec };
+        usual.patch(changes);
+        usual
+    }
+
+    fn args(&self) -> &Value {
+        &self.spec["template"]["spec"]["containers"][0]["args"]
+    }
+
+    fn patch(&self, patch: &Value) {
+        let patch = patch.to_string();
+        self.bed
+            .must(&[&["patch", "--type=json", "-p", &patch], &DEPLOYMENT[..]].concat());
+    }
+}
+
+impl Drop for Usual {
+    fn drop(&mut self) {
+        self.patch(&json!([
+            {"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": self.args()},
+            {"op": "replace", "path": "/spec/replicas", "value": self.spec["replicas"]},
+        ]));
+    }
+}
+
+/// Renewed by time, with certificates that live for half a minute.
+#[test]
+fn certificates_are_renewed_in_time_and_a_pod_that_stands_by_shows_them_too() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let usual = Usual::change(
+        bed,
+        &json!([
+            {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--leaf-lifetime=30s"},
+            {"op": "replace", "path": "/spec/replicas", "value": 2},
+        ]),
+    );
+    bed.await_operator();
+    let before = pods(bed);
+    assert_eq!(before.len(), 2, "{before:?}");
+    // One that lives for a year is good for long: the first short one is made when it is lost.
+    lose_leaf(bed);
+    let mut seen: Vec<String> = Vec::new();
+    bed.wait_for(
+        "four certificates, one after another",
+        || operator_log(bed),
+        || {
+            let now = value(bed, "tls.crt");
+            if now.len() > 100 && !seen.contains(&now) {
+                seen.push(now);
+            }
+            (seen.len() >= 4).then_some(())
+        },
+    );
+    // Whichever pod is asked shows what is good now: the first ones have ended. Each try is a connection of its own.
+    let believed = (0..16).filter(|_| bed.is_judged()).count();
+    assert_eq!((believed, pods(bed)), (16, before), "nobody was restarted");
+    drop(usual);
+    bed.await_operator();
+    bed.must(&["-n", OPERATOR_NAMESPACE, "delete", "secret", SECRET]);
+    bed.await_webhook();
+}
+
+/// The Lease is held by a pod that makes no certificate, and stays until the new one is ready.
+#[test]
+fn an_operator_that_knows_no_webhook_is_followed_by_one_that_does() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let install = |stream: &str| {
+        let applied = bed.kubectl_with(&["apply", "-f", "-"], stream);
+        assert!(applied.status.success(), "{}", said(&applied));
+        bed.await_operator();
+    };
+    install(&install_stream_with(&[]));
+    for kind in CONFIGURATIONS {
+        bed.must(&["delete", kind, CONFIGURATION]);
+    }
+    bed.must(&["-n", OPERATOR_NAMESPACE, "delete", "secret", SECRET]);
+    assert!(!bed.is_judged(), "nobody is asked");
+    install(&install_stream());
+    bed.await_webhook();
+}
