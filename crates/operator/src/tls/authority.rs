@@ -40,8 +40,8 @@ pub struct Authorities {
     pub next: Option<Authority>,
     /// The certificates of all that are trusted.
     pub bundle: Vec<u8>,
-    /// The fingerprints of all that are trusted: what members are restarted for.
-    pub trusted: BTreeSet<String>,
+    /// The fingerprints of all that are trusted.
+    trusted: BTreeSet<String>,
     /// Someone wants another authority, without waiting for clients.
     pub urgent: bool,
     /// When the stage began.
@@ -124,6 +124,12 @@ impl Authorities {
             since: SystemTime::UNIX_EPOCH + Duration::from_secs(since.unwrap_or(0)),
             read: Amendment::of(secret),
         })
+    }
+
+    /// All that are trusted, as a text: what members are restarted for.
+    pub fn restarts_for(&self) -> String {
+        let all: Vec<&str> = self.trusted.iter().map(String::as_str).collect();
+        all.join(",")
     }
 
     /// Is another authority needed?

@@ -16,6 +16,7 @@ use quorate_core::model::Ordinal;
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
 
 use super::authority::{Authorities, first, value};
+use super::prove::Proven;
 use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::build::Plot;
@@ -34,8 +35,8 @@ pub struct Keeper<'a> {
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
     /// Who needs a certificate: everyone who is wanted, remembered or there.
     pub members: &'a BTreeSet<Ordinal>,
-    /// Who has proven what the present stage is for.
-    pub proven: &'a BTreeSet<Ordinal>,
+    /// Who has proven what, as far as this process has asked.
+    pub proven: Option<&'a Proven>,
     /// The domain of the cluster's DNS, if it is known.
     pub domain: Option<&'a str>,
     /// For how long.
@@ -85,11 +86,19 @@ impl Keeper<'_> {
         let seen = Seen {
             due: authorities.due(self.lifetimes, self.now),
             written,
-            proven: self.members.is_subset(self.proven),
+            proven: self.proven(&authorities),
             ripe: authorities.ripe(self.lifetimes, self.now),
         };
         self.rotate(&authorities, next(authorities.stage, seen), &mut kept);
         Ok(kept)
+    }
+
+    /// Has every member proven what this stage is for, in this stage?
+    fn proven(&self, of: &Authorities) -> bool {
+        let proven = self
+            .proven
+            .and_then(|proven| proven.now(of.stage, &of.restarts_for()));
+        proven.is_some_and(|proven| self.members.is_subset(proven))
     }
 
     fn rotate(&self, authorities: &Authorities, to: Move, kept: &mut Kept) {
@@ -307,10 +316,9 @@ impl Keeper<'_> {
             }
             _ => None,
         };
-        let trusted: Vec<String> = of.trusted.iter().cloned().collect();
         Ok(Some(Material {
             tls,
-            trusted: trusted.join(","),
+            trusted: of.restarts_for(),
             proof: test.map(|tls| Proof { stage: of.stage, tls }),
         }))
     }

@@ -16,7 +16,7 @@ use quorate_core::Memory;
 use quorate_core::model::Ordinal;
 use tokio::time::Instant;
 
-use super::rotation::Stage;
+use super::prove::Proven;
 use super::secrets::Keeper;
 use super::{Lifetimes, Material, own, prove};
 use crate::build::Plot;
@@ -44,8 +44,7 @@ pub struct Settings {
 pub struct Kept {
     judged: Option<Judged>,
     read: Option<(Instant, Result<Material, String>)>,
-    /// Who has proven what, for this stage between these authorities.
-    proven: Option<(Stage, String, BTreeSet<Ordinal>)>,
+    proven: Option<Proven>,
 }
 
 #[derive(Debug)]
@@ -118,12 +117,11 @@ impl Shared {
             return Secured::Ready(Box::new(judged.material.clone()), Done::default());
         }
         kept.judged = None;
-        let nobody = BTreeSet::new();
         let keeper = Keeper {
             plot,
             secrets: &secrets,
             members: &members,
-            proven: kept.proven.as_ref().map_or(&nobody, |(_, _, proven)| proven),
+            proven: kept.proven.as_ref(),
             domain: self.certificates.domain.as_deref(),
             lifetimes: &self.certificates.lifetimes,
             now,
@@ -154,14 +152,13 @@ impl Shared {
             kept.proven = None;
             return;
         };
-        let mut proven = match kept.proven.take() {
-            Some((stage, trusted, proven)) if stage == proof.stage && trusted == material.trusted => proven,
-            _ => BTreeSet::new(),
-        };
+        let before = kept.proven.as_ref();
+        let before = before.and_then(|proven| proven.now(proof.stage, &material.trusted));
+        let mut proven = before.cloned().unwrap_or_default();
         let mut open = objects.addresses(plot.names, true);
         open.retain(|ordinal, _| !proven.contains(ordinal));
         proven.extend(prove::prove(&open, &proof.tls).await);
-        kept.proven = Some((proof.stage, material.trusted.clone(), proven));
+        kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
     }
 
     /// The user's certificates.

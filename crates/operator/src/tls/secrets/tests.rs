@@ -21,6 +21,8 @@ struct World {
     secrets: BTreeMap<String, Arc<Secret>>,
     members: BTreeSet<Ordinal>,
     proven: BTreeSet<Ordinal>,
+    /// What was proven before this operator lost the Lease; otherwise it is of the present stage.
+    stale: Option<Proven>,
     now: SystemTime,
     writes: u64,
 }
@@ -47,6 +49,7 @@ impl World {
             secrets: BTreeMap::new(),
             members: (0..3).map(Ordinal).collect(),
             proven: BTreeSet::new(),
+            stale: None,
             now: SystemTime::now(),
             writes: 0,
         }
@@ -60,16 +63,23 @@ impl World {
             images: &self.images,
             trusted: None,
         };
+        let proven = self.stale.clone().or_else(|| self.all_proven());
         let keeper = Keeper {
             plot: &plot,
             secrets: &self.secrets,
             members: &self.members,
-            proven: &self.proven,
+            proven: proven.as_ref(),
             domain: None,
             lifetimes: &Lifetimes::default(),
             now: self.now,
         };
         keeper.keep()
+    }
+
+    /// What members have proven in the stage that the Secret is in.
+    fn all_proven(&self) -> Option<Proven> {
+        let of = Authorities::read(self.secrets.get("c-ca")?).ok()?;
+        Some(Proven::new(of.stage, &of.restarts_for(), self.proven.clone()))
     }
 
     /// One pass, with its effects done.
@@ -257,6 +267,36 @@ fn another_authority_goes_round_in_three_moves_of_which_two_restart_members() {
     assert_eq!(world.value("c-ca", "former.crt"), b"");
     let annotations = world.secrets["c-ca"].annotations().clone();
     assert!(!annotations.contains_key(ROTATE_ANNOTATION), "{annotations:?}");
+}
+
+/// This operator saw all proven while the next authority was introduced, and lost the Lease; another one went on.
+#[test]
+fn what_was_proven_in_another_stage_is_worth_nothing_when_the_lease_comes_back() {
+    let mut world = World::new();
+    world.settle();
+    world.change("c-ca", |secret| {
+        let asked = (ROTATE_ANNOTATION.to_owned(), "now".to_owned());
+        secret.annotations_mut().extend([asked]);
+    });
+    world.settle();
+    world.proven = world.members.clone();
+    let stale = world.all_proven();
+    world.pass();
+    world.proven.clear();
+    let retiring = world.settle();
+    assert_eq!(retiring.proof.unwrap().stage, Stage::Retiring);
+    world.stale = stale;
+    assert_eq!(
+        world.keep().unwrap().done,
+        Done::default(),
+        "nobody has shown a certificate of the new authority"
+    );
+    world.stale = None;
+    world.proven = world.members.clone();
+    assert!(
+        world.settle().proof.is_none(),
+        "with proofs of this stage it goes on"
+    );
 }
 
 #[test]
