@@ -11,7 +11,7 @@ use quorate_client::{Endpoint, Identity, Timeouts, Tls};
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{KubeCluster, manifest};
+use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
 use quorate_tests::kube::traffic::Traffic;
@@ -274,6 +274,55 @@ fn put_secret(namespace: &Namespace, name: &str, parts: &[(&str, &[u8])]) {
     namespace.apply(&secret.to_string());
 }
 
+fn put_whole(namespace: &Namespace, name: &str, pair: &PairPem, ca: &[u8]) {
+    let parts: [(&str, &[u8]); 3] = [("tls.crt", &pair.cert), ("tls.key", &pair.key), ("ca.crt", ca)];
+    put_secret(namespace, name, &parts);
+}
+
+/// In the manifest of a cluster with certificates of the user's.
+const OWN: &str = "  tls: {client: {secretName: mine-client}, peer: {secretName: mine-peer}}\n";
+
+/// An authority of the user's, replaced at one stroke: the members refuse each other, which is said, and what it says to
+/// do helps.
+#[test]
+fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("tls-stroke");
+    let replace = || {
+        let made = Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
+        let authority = made.expect("an authority");
+        for name in ["mine-client", "mine-peer"] {
+            put_whole(
+                &namespace,
+                name,
+                &issued(&authority, &namespace),
+                &authority.pem().cert,
+            );
+        }
+    };
+    replace();
+    let cluster = namespace.create("c", &(manifest("c", 3, &version) + OWN));
+    cluster.await_ready(3, &version);
+    cluster.put("k", "v");
+    let id = cluster.cluster_id();
+    replace();
+    let advice = cluster.await_condition("Warning", "True", "Manifest");
+    assert!(
+        advice.contains("put the former one into ca.crt too, beside the new one"),
+        "{advice}"
+    );
+    let command = advice
+        .split_once("run kubectl ")
+        .and_then(|(_, rest)| rest.split_once(": "));
+    let command: Vec<&str> = command.expect("a command").0.split(' ').collect();
+    namespace.bed().must(&command);
+    let ready = cluster.wait_for("ready, and no more warned of", |c| {
+        is_ready(c, 3, &version) && condition(c, "Warning").is_none()
+    });
+    assert_eq!(ready["status"]["members"].as_array().map(Vec::len), Some(3));
+    assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
+}
+
 /// Two Secrets of the user's: an incomplete one is said to be, what is in them is shown, a renewed certificate without a
 /// restart, and another authority beside the first restarts members one by one.
 #[test]
@@ -284,15 +333,11 @@ fn the_users_own_certificates_are_shown_and_followed() {
     let authority = make().expect("an authority");
     let ca = &authority.pem().cert;
     let (client, peer) = (issued(&authority, &namespace), issued(&authority, &namespace));
-    let whole = |name: &str, pair: &PairPem, ca: &[u8]| {
-        let parts: [(&str, &[u8]); 3] = [("tls.crt", &pair.cert), ("tls.key", &pair.key), ("ca.crt", ca)];
-        put_secret(&namespace, name, &parts);
-    };
+    let whole = |name: &str, pair: &PairPem, ca: &[u8]| put_whole(&namespace, name, pair, ca);
     whole("mine-client", &client, ca);
     let incomplete: [(&str, &[u8]); 2] = [("tls.crt", &peer.cert), ("tls.key", &peer.key)];
     put_secret(&namespace, "mine-peer", &incomplete);
-    let tls = "  tls: {client: {secretName: mine-client}, peer: {secretName: mine-peer}}\n";
-    let cluster = namespace.create("c", &(manifest("c", 3, &version) + tls));
+    let cluster = namespace.create("c", &(manifest("c", 3, &version) + OWN));
     let why = cluster.await_condition("Blocked", "True", "Certificates");
     assert!(why.contains("Secret \"mine-peer\" has no ca.crt"), "{why}");
     assert!(

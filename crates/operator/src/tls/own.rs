@@ -14,6 +14,7 @@ use quorate_pki::describe_all;
 
 use super::Material;
 use super::authority::value;
+use crate::names::Names;
 
 /// What connections are made with. The client's certificate is the operator's too.
 pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Material, String> {
@@ -53,14 +54,16 @@ pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Mater
 }
 
 /// For members that run with another `ca.crt` and of which none answers: their authority was replaced at one stroke.
-pub fn advice(names: &TlsSecrets, selector: &str) -> String {
+pub fn advice(secrets: &TlsSecrets, names: &Names) -> String {
     format!(
         "members run with another ca.crt than that in Secrets {client:?} and {peer:?}, and none answers to the \
          certificates there. If the authority was replaced, put the former one into ca.crt too, beside the new one, and the \
-         former certificates back, until all members were restarted. If it is lost, run kubectl delete pods --selector \
-         {selector}: the cluster does not answer until they have started again",
-        client = names.client,
-        peer = names.peer,
+         former certificates back, until all members were restarted. If it is lost, run kubectl delete pods --namespace \
+         {namespace} --selector {selector}: the cluster does not answer until they have started again",
+        client = secrets.client,
+        peer = secrets.peer,
+        namespace = names.namespace,
+        selector = names.selector(),
     )
 }
 

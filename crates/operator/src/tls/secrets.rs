@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_client::{Identity, Tls};
 use quorate_core::model::Ordinal;
-use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
+use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San, describe_all};
 
 use super::authority::{Authorities, Trust, first, value};
 use super::prove::Proven;
@@ -142,10 +142,14 @@ impl Keeper<'_> {
     /// The first authority, or one in place of what was deleted under members that run.
     fn first(&self, done: &mut Done) -> Result<(), String> {
         let names = self.plot.names;
+        let lasts = |trusted: &[u8]| {
+            let all = describe_all(trusted).unwrap_or_default();
+            all.iter().any(|authority| authority.not_after > self.now)
+        };
         let trust = match self.lender() {
-            Some((trusted, _)) => Trust::Known(trusted),
-            None if self.running => Trust::Unknown,
-            None => Trust::Nobody,
+            Some((trusted, _)) if lasts(trusted) => Trust::Known(trusted),
+            _ if self.running => Trust::Unknown,
+            _ => Trust::Nobody,
         };
         done.effects.push(first(names, trust, self.lifetimes, self.now)?);
         if let Trust::Unknown = trust {
@@ -154,7 +158,7 @@ impl Keeper<'_> {
                 ..News::done(
                     "AuthorityLost",
                     ("Secret", &names.authority_secret()),
-                    "The Secrets with the authority and the members' certificates were deleted; members get new ones \
+                    "The authority that members trust was deleted, or has ended; they get certificates of a new one \
                      and are restarted, and until a majority of them has been, the cluster does not answer"
                         .to_owned(),
                 )

@@ -193,7 +193,7 @@ impl Shared {
         if runs_with_another(objects, &digest_with(plot, &material)) {
             let running = objects.addresses(plot.names, true);
             if !running.is_empty() && prove::prove(&running, &material.tls).await.is_empty() {
-                material.advice = Some(own::advice(names, &plot.names.selector()));
+                material.advice = Some(own::advice(names, plot.names));
             }
         }
         Ok(Secured::Ready(Box::new(material), Done::default()))

@@ -418,6 +418,12 @@ fn what_cannot_be_gone_on_with_is_said_with_what_to_do() {
         why.contains("kubectl delete secret --namespace n --selector "),
         "{why}"
     );
+    // As it says; whichever of them goes first.
+    world.running = true;
+    world.secrets.remove("c-ca").unwrap();
+    assert_eq!(world.pass().done.news[0].reason, "AuthorityLost");
+    world.settle();
+    assert!(world.keep().unwrap().strangers.is_some());
     let mut world = World::new();
     world.settle();
     world.change("c-ca", |secret| {
