@@ -2,23 +2,30 @@
 //! answer.
 #![cfg(feature = "kube")]
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use quorate_client::{Endpoint, Timeouts};
+use quorate_client::{Endpoint, Identity, Timeouts, Tls};
+use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{KubeCluster, manifest, text};
+use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest};
 use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::said;
 use quorate_tests::kube::traffic::Traffic;
 
 fn encrypted(name: &str, replicas: u32, version: &str) -> String {
     manifest(name, replicas, version) + "  tls: {}\n"
 }
 
-fn certificate(namespace: &Namespace, secret: &str, key: &str) -> String {
-    let data = namespace.json(&["secret", secret]);
-    data.map(|s| text(&s["data"][key])).unwrap_or_default()
+/// A value of a Secret, which must be there and not be empty.
+fn part(namespace: &Namespace, secret: &str, key: &str) -> Vec<u8> {
+    let template = format!("go-template={{{{index .data {key:?} | base64decode}}}}");
+    let text = namespace.must(&["get", "secret", secret, "-o", &template]);
+    assert!(!text.is_empty(), "{key} of Secret {secret} is empty");
+    text.into_bytes()
 }
 
 /// The uids of the members' pods, by name of the member.
@@ -28,18 +35,59 @@ fn pods(cluster: &KubeCluster<'_>) -> Vec<Option<String>> {
         .collect()
 }
 
-/// The certificate that a member shows to a new connection. openssl is what the bed's own certificates are made with.
+/// The address of a member's pod.
+fn address(cluster: &KubeCluster<'_>, member: &str) -> Option<String> {
+    let address = cluster.pod(member)?["status"]["podIP"].as_str()?.to_owned();
+    Some(address)
+}
+
+/// The certificate that a member shows to a new connection, in the lines of its PEM text. openssl is what the bed's own
+/// certificates are made with; it is given ten seconds.
 fn shown(cluster: &KubeCluster<'_>, member: &str) -> Option<String> {
-    let address = text(&cluster.pod(member)?["status"]["podIP"]);
-    let output = Command::new("openssl")
-        .args(["s_client", "-connect", &format!("{address}:2379")])
+    let address = address(cluster, member)?;
+    let output = Command::new("timeout")
+        .args([
+            "10",
+            "openssl",
+            "s_client",
+            "-connect",
+            &format!("{address}:2379"),
+        ])
         .stdin(Stdio::null())
         .output()
-        .expect("openssl");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        .expect("timeout and openssl");
+    pem(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The first certificate in a text.
+fn pem(text: &str) -> Option<String> {
     let begin = text.find("-----BEGIN CERTIFICATE-----")?;
     let end = text.find("-----END CERTIFICATE-----")?;
     text.get(begin..end).map(str::to_owned)
+}
+
+/// Does a member answer to a client that connects so?
+fn answers(cluster: &KubeCluster<'_>, member: &str, scheme: &str, tls: Option<&Tls>) -> bool {
+    let address = address(cluster, member).expect("a pod");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let url = format!("{scheme}://{address}:2379");
+        let endpoint = Endpoint::connect_lazy(&url, tls, Timeouts::default()).expect("an endpoint");
+        endpoint.status().await.is_ok()
+    })
+}
+
+/// What a member serves at `/metrics`, in plain text.
+fn metrics(cluster: &KubeCluster<'_>, member: &str) -> String {
+    let address = address(cluster, member).expect("a pod");
+    let mut stream = TcpStream::connect((address.as_str(), 2381)).expect("the port for metrics");
+    let limit = Some(Duration::from_secs(10));
+    stream.set_read_timeout(limit).expect("a limit");
+    let ask = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).expect("a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[test]
@@ -49,22 +97,31 @@ fn only_who_has_a_certificate_is_served_and_a_cluster_made_again_keeps_its_autho
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let answers = |scheme: &str, tls: Option<&quorate_client::Tls>| {
-        let pod = cluster.pod("c-0").expect("a pod");
-        let url = format!("{scheme}://{}:2379", text(&pod["status"]["podIP"]));
-        runtime.as_ref().expect("a runtime").block_on(async {
-            let endpoint = Endpoint::connect_lazy(&url, tls, Timeouts::default()).expect("an endpoint");
-            endpoint.status().await.is_ok()
-        })
-    };
     let tls = cluster.client_tls().expect("a Secret for clients");
-    assert!(answers("https", Some(&tls)), "with the client's Secret");
-    assert!(!answers("http", None), "in plain text");
+    assert!(
+        answers(&cluster, "c-0", "https", Some(&tls)),
+        "with the client's Secret"
+    );
+    let nameless = Tls::from_pem(part(&namespace, "c-client", "ca.crt"), None).expect("an authority");
+    let nameless = nameless.with_server_name(format!("c-client.{}.svc", namespace.name));
+    assert!(
+        !answers(&cluster, "c-0", "https", Some(&nameless)),
+        "without a certificate"
+    );
+    assert!(!answers(&cluster, "c-0", "http", None), "in plain text");
+    let told = metrics(&cluster, "c-0");
+    assert!(
+        told.starts_with("HTTP/1.1 200") && told.contains("\netcd_server_has_leader 1"),
+        "{told}"
+    );
     // A change of encryption under members that run is refused.
     let off = cluster.patch(&serde_json::json!({"tls": {"enabled": false}}));
-    assert!(!off.status.success());
-    let (id, authority) = (cluster.cluster_id(), certificate(&namespace, "c-ca", "ca.crt"));
+    let why = said(&off);
+    assert!(
+        !off.status.success() && why.contains("tls stays on or off"),
+        "{why}"
+    );
+    let (id, authority) = (cluster.cluster_id(), part(&namespace, "c-ca", "ca.crt"));
     namespace.must(&["delete", "etcdcluster", "c"]);
     namespace.wait_for("all but the data and the authority gone", || {
         let left = namespace.names(&["secrets", "-l", &cluster.selector()]);
@@ -73,7 +130,7 @@ fn only_who_has_a_certificate_is_served_and_a_cluster_made_again_keeps_its_autho
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
-    assert_eq!(certificate(&namespace, "c-ca", "ca.crt"), authority);
+    assert_eq!(part(&namespace, "c-ca", "ca.crt"), authority);
 }
 
 /// A certificate that was lost is made anew, and shown by the member without a restart.
@@ -107,7 +164,7 @@ fn another_authority_loses_no_write_though_the_operator_is_killed() {
     let namespace = Namespace::alone("tls-rotation");
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
-    let (id, before) = (cluster.cluster_id(), certificate(&namespace, "c-ca", "ca.crt"));
+    let (id, before) = (cluster.cluster_id(), part(&namespace, "c-ca", "ca.crt"));
     let running = pods(&cluster);
     let traffic = Traffic::start(&cluster);
     let mut rng = fastrand::Rng::with_seed(5);
@@ -127,6 +184,209 @@ fn another_authority_loses_no_write_though_the_operator_is_killed() {
     });
     traffic.verdict();
     assert_eq!(cluster.cluster_id(), id);
-    assert_ne!(certificate(&namespace, "c-ca", "ca.crt"), before);
+    assert_ne!(part(&namespace, "c-ca", "ca.crt"), before);
     assert!(pods(&cluster).iter().zip(&running).all(|(now, then)| now != then));
+}
+
+/// All Secrets deleted under running members: nobody has the authority that they trust, so they are restarted with
+/// another, and lose nothing but a moment.
+#[test]
+fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::alone("tls-lost");
+    let cluster = namespace.create("c", &encrypted("c", 3, &version));
+    cluster.await_ready(3, &version);
+    cluster.put("k", "v");
+    let (id, before) = (cluster.cluster_id(), part(&namespace, "c-ca", "ca.crt"));
+    let running = pods(&cluster);
+    // One after the other, an operator that runs would save what it can from those that are left.
+    bed.scale_operator(0);
+    namespace.must(&["delete", "secrets", "-l", &cluster.selector()]);
+    bed.scale_operator(1);
+    namespace.await_event("AuthorityLost", "until a majority");
+    namespace.wait_for("every member restarted", || {
+        let now = pods(&cluster);
+        let other = |(now, then): (&Option<String>, &Option<String>)| now.is_some() && now != then;
+        now.iter().zip(&running).all(other).then_some(())
+    });
+    cluster.await_ready(3, &version);
+    assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
+    assert_ne!(part(&namespace, "c-ca", "ca.crt"), before);
+    let tls = cluster.client_tls().expect("a Secret for clients");
+    for member in ["c-0", "c-1", "c-2"] {
+        assert!(answers(&cluster, member, "https", Some(&tls)), "{member}");
+    }
+}
+
+/// The authority deleted together with a member's certificates and the clients': the member goes by those of another
+/// until the next authority signs, and a quorum is there throughout.
+#[test]
+fn a_lost_authority_is_replaced_though_a_member_has_no_certificates() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("tls-lent");
+    let cluster = namespace.create("c", &encrypted("c", 3, &version));
+    cluster.await_ready(3, &version);
+    cluster.put("k", "v");
+    let before = part(&namespace, "c-ca", "ca.crt");
+    namespace.must(&["delete", "secret", "c-ca", "c-client", "c-2-tls"]);
+    namespace.await_event("AuthoritySwitched", "it signs from now on");
+    cluster.await_ready(3, &version);
+    let after = part(&namespace, "c-ca", "ca.crt");
+    assert_ne!(after, before);
+    let tls = namespace.wait_for("a Secret for clients", || cluster.client_tls());
+    for member in ["c-0", "c-1", "c-2"] {
+        assert!(answers(&cluster, member, "https", Some(&tls)), "{member}");
+    }
+    assert_eq!(cluster.value("k"), "v");
+}
+
+/// A certificate as users make theirs: good for all members and for clients.
+fn issued(authority: &Authority, namespace: &Namespace) -> PairPem {
+    let space = &namespace.name;
+    let hosts = (0..3).map(|n| format!("c-{n}.c.{space}.svc"));
+    let others = [format!("c-client.{space}.svc"), "localhost".to_owned()];
+    let sans = hosts.chain(others);
+    let leaf = Leaf {
+        common_name: "root",
+        cluster_name: "c",
+        sans: sans.map(|name| San::parse(&name).expect("a name")).collect(),
+        usages: LeafUsages::ServerAndClient,
+    };
+    authority
+        .issue(&leaf, Duration::from_secs(24 * 3600), SystemTime::now())
+        .expect("a certificate")
+}
+
+/// Puts what a user has into a Secret of theirs.
+fn put_secret(namespace: &Namespace, name: &str, parts: &[(&str, &[u8])]) {
+    let parts = parts
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), String::from_utf8_lossy(value).into()));
+    let data: serde_json::Map<String, serde_json::Value> = parts.collect();
+    let secret = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "stringData": data,
+    });
+    namespace.apply(&secret.to_string());
+}
+
+fn put_whole(namespace: &Namespace, name: &str, pair: &PairPem, ca: &[u8]) {
+    let parts: [(&str, &[u8]); 3] = [("tls.crt", &pair.cert), ("tls.key", &pair.key), ("ca.crt", ca)];
+    put_secret(namespace, name, &parts);
+}
+
+/// In the manifest of a cluster with certificates of the user's.
+const OWN: &str = "  tls: {client: {secretName: mine-client}, peer: {secretName: mine-peer}}\n";
+
+/// An authority of the user's, replaced at one stroke: the members refuse each other, which is said, and what it says to
+/// do helps.
+#[test]
+fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("tls-stroke");
+    let replace = || {
+        let made = Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
+        let authority = made.expect("an authority");
+        for name in ["mine-client", "mine-peer"] {
+            put_whole(
+                &namespace,
+                name,
+                &issued(&authority, &namespace),
+                &authority.pem().cert,
+            );
+        }
+    };
+    replace();
+    let cluster = namespace.create("c", &(manifest("c", 3, &version) + OWN));
+    cluster.await_ready(3, &version);
+    cluster.put("k", "v");
+    let id = cluster.cluster_id();
+    replace();
+    let advice = cluster.await_condition("Warning", "True", "Manifest");
+    assert!(
+        advice.contains("put the former one into ca.crt too, beside the new one"),
+        "{advice}"
+    );
+    let command = advice
+        .split_once("run kubectl ")
+        .and_then(|(_, rest)| rest.split_once(": "));
+    let command: Vec<&str> = command.expect("a command").0.split(' ').collect();
+    namespace.bed().must(&command);
+    let ready = cluster.wait_for("ready, and no more warned of", |c| {
+        is_ready(c, 3, &version) && condition(c, "Warning").is_none()
+    });
+    assert_eq!(ready["status"]["members"].as_array().map(Vec::len), Some(3));
+    assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
+}
+
+/// Two Secrets of the user's: an incomplete one is said to be, what is in them is shown, a renewed certificate without a
+/// restart, and another authority beside the first restarts members one by one.
+#[test]
+fn the_users_own_certificates_are_shown_and_followed() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("tls-own");
+    let make = || Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
+    let authority = make().expect("an authority");
+    let ca = &authority.pem().cert;
+    let (client, peer) = (issued(&authority, &namespace), issued(&authority, &namespace));
+    let whole = |name: &str, pair: &PairPem, ca: &[u8]| put_whole(&namespace, name, pair, ca);
+    whole("mine-client", &client, ca);
+    let incomplete: [(&str, &[u8]); 2] = [("tls.crt", &peer.cert), ("tls.key", &peer.key)];
+    put_secret(&namespace, "mine-peer", &incomplete);
+    let cluster = namespace.create("c", &(manifest("c", 3, &version) + OWN));
+    let why = cluster.await_condition("Blocked", "True", "Certificates");
+    assert!(why.contains("Secret \"mine-peer\" has no ca.crt"), "{why}");
+    assert!(
+        cluster.pods().is_empty(),
+        "nothing is started without certificates"
+    );
+    whole("mine-peer", &peer, ca);
+    cluster.await_ready(3, &version);
+    cluster.put("k", "v");
+    let of = |pair: &PairPem| pem(&String::from_utf8_lossy(&pair.cert)).expect("a certificate");
+    assert_eq!(shown(&cluster, "c-1"), Some(of(&client)));
+    let dial = |pair: &PairPem, ca: &[u8]| {
+        let identity = Identity {
+            cert_pem: pair.cert.clone(),
+            key_pem: pair.key.clone(),
+        };
+        let tls = Tls::from_pem(ca.to_vec(), Some(identity)).expect("usable certificates");
+        tls.with_server_name(format!("c-client.{}.svc", namespace.name))
+    };
+    assert!(answers(&cluster, "c-1", "https", Some(&dial(&client, ca))));
+    let own = namespace.names(&["secrets"]);
+    assert_eq!(
+        own,
+        ["mine-client", "mine-peer"],
+        "quorate makes none beside them"
+    );
+
+    let running = pods(&cluster);
+    let renewed = issued(&authority, &namespace);
+    whole("mine-client", &renewed, ca);
+    namespace.wait_for("the renewed certificate shown by all", || {
+        let all = ["c-0", "c-1", "c-2"].map(|member| shown(&cluster, member));
+        all.iter().all(|s| *s == Some(of(&renewed))).then_some(())
+    });
+    cluster.await_ready(3, &version);
+    assert_eq!(pods(&cluster), running, "nobody was restarted");
+
+    let both = [ca.clone(), make().expect("another authority").pem().cert.clone()].concat();
+    let traffic = Traffic::start_with(&cluster, Some(dial(&renewed, ca)));
+    traffic.during("another authority is trusted beside the first", || {
+        whole("mine-client", &renewed, &both);
+        whole("mine-peer", &peer, &both);
+        namespace.wait_for("every member restarted", || {
+            let now = pods(&cluster);
+            let other = |(now, then): (&Option<String>, &Option<String>)| now.is_some() && now != then;
+            now.iter().zip(&running).all(other).then_some(())
+        });
+        cluster.await_ready(3, &version);
+    });
+    traffic.verdict();
+    assert_eq!(cluster.value("k"), "v");
 }

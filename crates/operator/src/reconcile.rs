@@ -201,7 +201,9 @@ impl Shared {
             names,
             resource: &resource,
             cluster: &cluster,
-            warnings: warnings.iter().map(ToString::to_string).collect(),
+            warnings: (warnings.iter().map(ToString::to_string))
+                .chain(material.as_ref().and_then(|m| m.advice.clone()))
+                .collect(),
             spec,
             plot,
             objects,

@@ -5,12 +5,14 @@
 //! not trust each other ([`rotation`]).
 
 pub mod authority;
+pub mod follow;
 pub mod own;
 pub mod prove;
 pub mod rotation;
 pub mod sans;
 pub mod secrets;
 pub mod secure;
+pub mod strangers;
 
 use std::time::Duration;
 
@@ -28,6 +30,8 @@ pub struct Material {
     pub trusted: String,
     /// What members have to prove, while the authority is being replaced.
     pub proof: Option<Proof>,
+    /// What people should know, and do.
+    pub advice: Option<String>,
 }
 
 /// A connection that succeeds only with members that are where a stage takes them.

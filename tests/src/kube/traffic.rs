@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use quorate_client::Tls;
 use serde_json::Value;
 
 use super::bed::Bed;
@@ -27,12 +28,16 @@ pub struct Traffic {
 impl Traffic {
     /// Starts clients on `cluster`, which must serve, and waits until they write.
     pub fn start(cluster: &KubeCluster<'_>) -> Traffic {
+        Traffic::start_with(cluster, cluster.client_tls())
+    }
+
+    /// The same, with certificates that are not quorate's.
+    pub fn start_with(cluster: &KubeCluster<'_>, first: Option<Tls>) -> Traffic {
         let service = cluster
             .namespace
             .json(&["service", &format!("{}-client", cluster.name)]);
         let service = service.expect("a cluster that serves has a Service for clients");
         let service = text(&service["spec"]["clusterIP"]);
-        let first = cluster.client_tls();
         let torture = Torture::on(
             &targets(&service, &cluster.pods(), first.is_some()),
             first.as_ref(),

@@ -22,6 +22,8 @@ use crate::names::Names;
 pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
 /// On the Secret: since when it is in its stage, in seconds since 1970.
 pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
+/// On the Secret: members were running when it was made that trust another authority, which nobody has any more.
+pub const STRANGERS_ANNOTATION: &str = "etcd.improbable.io/members-trust-another";
 
 pub(crate) const CERT: &str = "ca.crt";
 pub(crate) const KEY: &str = "ca.key";
@@ -40,10 +42,12 @@ pub struct Authorities {
     pub next: Option<Authority>,
     /// The certificates of all that are trusted.
     pub bundle: Vec<u8>,
-    /// The fingerprints of all that are trusted: what members are restarted for.
-    pub trusted: BTreeSet<String>,
+    /// The fingerprints of all that are trusted.
+    trusted: BTreeSet<String>,
     /// Someone wants another authority, without waiting for clients.
     pub urgent: bool,
+    /// Members may be running that trust another authority, which nobody has any more.
+    pub strangers: bool,
     /// When the stage began.
     since: SystemTime,
     /// When those that sign or are trusted end, the earliest.
@@ -121,9 +125,16 @@ impl Authorities {
             urgent: annotations
                 .get(ROTATE_ANNOTATION)
                 .is_some_and(|text| text == "now"),
+            strangers: annotations.contains_key(STRANGERS_ANNOTATION),
             since: SystemTime::UNIX_EPOCH + Duration::from_secs(since.unwrap_or(0)),
             read: Amendment::of(secret),
         })
+    }
+
+    /// All that are trusted, as a text: what members are restarted for.
+    pub fn restarts_for(&self) -> String {
+        let all: Vec<&str> = self.trusted.iter().map(String::as_str).collect();
+        all.join(",")
     }
 
     /// Is another authority needed?
@@ -134,6 +145,18 @@ impl Authorities {
     /// When another authority will be needed because this one ends.
     pub fn due_at(&self, lifetimes: &Lifetimes) -> SystemTime {
         self.ends - lifetimes.authority_renewal
+    }
+
+    /// Has the one that signs ended? Then whatever it signed is refused by everyone.
+    pub fn ended(&self, now: SystemTime) -> bool {
+        self.ends <= now
+    }
+
+    /// The change to the Secret once no member trusts an authority that nobody has.
+    pub fn no_strangers(&self) -> Effect {
+        let mut change = self.read.clone();
+        change.annotations.insert(STRANGERS_ANNOTATION.to_owned(), None);
+        Effect::Amend(change)
     }
 
     /// Have clients had the time to take up what changed?
@@ -180,11 +203,21 @@ impl Authorities {
     }
 }
 
-/// The first authority of a cluster. Where members already trust one whose Secret is gone, theirs stays trusted and a new
-/// one is introduced; its certificates are good until then.
+/// Whom the members trust of a cluster that has no authority.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust<'a> {
+    /// There are none.
+    Nobody,
+    /// Another, whose certificates these are. It stays trusted, and the new one is introduced.
+    Known(&'a [u8]),
+    /// Another, and no Secret says which.
+    Unknown,
+}
+
+/// The first authority of a cluster.
 pub fn first(
     names: &Names,
-    trusted: Option<&[u8]>,
+    trusted: Trust<'_>,
     lifetimes: &Lifetimes,
     now: SystemTime,
 ) -> Result<Effect, String> {
@@ -193,23 +226,26 @@ pub fn first(
     let bytes = |bytes: &[u8]| ByteString(bytes.to_vec());
     let pem = made.pem();
     let data = match trusted {
-        None => BTreeMap::from([
+        Trust::Nobody | Trust::Unknown => BTreeMap::from([
             (CERT.to_owned(), bytes(&pem.cert)),
             (KEY.to_owned(), bytes(&pem.key)),
         ]),
-        Some(trusted) => BTreeMap::from([
+        Trust::Known(trusted) => BTreeMap::from([
             (CERT.to_owned(), bytes(trusted)),
             (NEXT_CERT.to_owned(), bytes(&pem.cert)),
             (NEXT_KEY.to_owned(), bytes(&pem.key)),
         ]),
     };
-    let since = seconds(now).to_string();
+    let mut annotations = BTreeMap::from([(SINCE_ANNOTATION.to_owned(), seconds(now).to_string())]);
+    if let Trust::Unknown = trusted {
+        annotations.insert(STRANGERS_ANNOTATION.to_owned(), "true".to_owned());
+    }
     Ok(Effect::Create(Object::Secret(Box::new(Secret {
         metadata: ObjectMeta {
             name: Some(names.authority_secret()),
             namespace: Some(names.namespace.clone()),
             labels: Some(names.labels()),
-            annotations: Some([(SINCE_ANNOTATION.to_owned(), since)].into()),
+            annotations: Some(annotations),
             ..ObjectMeta::default()
         },
         type_: Some("Opaque".to_owned()),

@@ -1,26 +1,40 @@
 //! The user's own certificates: two Secrets that quorate reads and never writes.
 //!
-//! In: the two Secrets. Out: [`Material`], or what is wrong with them and what to do. They carry no label of ours, so they are
-//! not watched but read now and then; members get changed certificates from kubelet, without the operator.
+//! In: the two Secrets. Out: [`Material`], or what is wrong with them and what to do. Members get changed certificates from
+//! kubelet, without the operator, and show them at the next handshake. Whom they trust they read when they start: another
+//! `ca.crt` has the planner restart them one by one, which goes well only if the former authority is still in it.
+
+use std::time::SystemTime;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
+use quorate_api::TlsSecrets;
 use quorate_client::{Identity, Tls};
 use quorate_pki::describe_all;
 
 use super::Material;
 use super::authority::value;
+use crate::names::Names;
 
 /// What connections are made with. The client's certificate is the operator's too.
-pub fn material(client: &Secret, peer: &Secret) -> Result<Material, String> {
+pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Material, String> {
     let mut trusted: Vec<String> = Vec::new();
     for secret in [client, peer] {
         for key in ["tls.crt", "tls.key", "ca.crt"] {
             part(secret, key)?;
         }
-        let all = describe_all(part(secret, "ca.crt")?);
-        let all =
-            all.map_err(|why| format!("ca.crt in Secret {:?} cannot be used: {why}", secret.name_any()))?;
+        let described = |key: &str| {
+            let all = describe_all(part(secret, key)?);
+            all.map_err(|why| format!("{key} in Secret {:?} cannot be used: {why}", secret.name_any()))
+        };
+        if described("tls.crt")?[0].not_after <= now {
+            return Err(format!(
+                "the certificate in Secret {:?} has ended, so members refuse each other and their clients; put a new one \
+                 there, of the same authority",
+                secret.name_any()
+            ));
+        }
+        let all = described("ca.crt")?;
         // Members are restarted when another authority is trusted, or another Secret is mounted.
         let mut prints: Vec<String> = all.iter().map(|info| info.fingerprint.to_string()).collect();
         prints.sort();
@@ -35,7 +49,22 @@ pub fn material(client: &Secret, peer: &Secret) -> Result<Material, String> {
         tls: tls.map_err(|error| format!("Secret {:?} cannot be used: {error}", client.name_any()))?,
         trusted: trusted.join(";"),
         proof: None,
+        advice: None,
     })
+}
+
+/// For members that run with another `ca.crt` and of which none answers: their authority was replaced at one stroke.
+pub fn advice(secrets: &TlsSecrets, names: &Names) -> String {
+    format!(
+        "members run with another ca.crt than that in Secrets {client:?} and {peer:?}, and none answers to the \
+         certificates there. If the authority was replaced, put the former one into ca.crt too, beside the new one, and the \
+         former certificates back, until all members were restarted. If it is lost, run kubectl delete pods --namespace \
+         {namespace} --selector {selector}: the cluster does not answer until they have started again",
+        client = secrets.client,
+        peer = secrets.peer,
+        namespace = names.namespace,
+        selector = names.selector(),
+    )
 }
 
 fn part<'a>(secret: &'a Secret, key: &str) -> Result<&'a [u8], String> {
@@ -84,7 +113,8 @@ mod tests {
     fn another_authority_or_secret_restarts_members_and_another_leaf_does_not() {
         let make = || Authority::make("c", Duration::from_secs(3600), SystemTime::now()).unwrap();
         let (one, other) = (make(), make());
-        let trusted = |client: &Secret, peer: &Secret| material(client, peer).unwrap().trusted;
+        let trusted =
+            |client: &Secret, peer: &Secret| material(client, peer, SystemTime::now()).unwrap().trusted;
         let before = trusted(&secret("a", &one), &secret("b", &one));
         assert_eq!(trusted(&secret("a", &one), &secret("b", &one)), before);
         assert_ne!(trusted(&secret("a", &one), &secret("b", &other)), before);
@@ -96,12 +126,15 @@ mod tests {
         let one = Authority::make("c", Duration::from_secs(3600), SystemTime::now()).unwrap();
         let mut lacking = secret("b", &one);
         lacking.data.as_mut().unwrap().remove("ca.crt");
-        let why = material(&secret("a", &one), &lacking).unwrap_err();
+        let why = material(&secret("a", &one), &lacking, SystemTime::now()).unwrap_err();
         assert!(why.contains("\"b\" has no ca.crt"), "{why}");
         let mut damaged = secret("a", &one);
         let data = damaged.data.as_mut().unwrap();
         data.insert("ca.crt".to_owned(), ByteString(b"nonsense".to_vec()));
-        let why = material(&damaged, &secret("b", &one)).unwrap_err();
+        let why = material(&damaged, &secret("b", &one), SystemTime::now()).unwrap_err();
         assert!(why.contains("ca.crt in Secret \"a\""), "{why}");
+        let later = SystemTime::now() + Duration::from_secs(1200);
+        let why = material(&secret("a", &one), &secret("b", &one), later).unwrap_err();
+        assert!(why.contains("Secret \"a\" has ended"), "{why}");
     }
 }

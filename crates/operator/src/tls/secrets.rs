@@ -13,9 +13,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_client::{Identity, Tls};
 use quorate_core::model::Ordinal;
-use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
+use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San, describe_all};
 
-use super::authority::{Authorities, first, value};
+use super::authority::{Authorities, Trust, first, value};
+use super::prove::Proven;
 use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::build::Plot;
@@ -34,8 +35,10 @@ pub struct Keeper<'a> {
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
     /// Who needs a certificate: everyone who is wanted, remembered or there.
     pub members: &'a BTreeSet<Ordinal>,
-    /// Who has proven what the present stage is for.
-    pub proven: &'a BTreeSet<Ordinal>,
+    /// Pods of the cluster are there.
+    pub running: bool,
+    /// Who has proven what, as far as this process has asked.
+    pub proven: Option<&'a Proven>,
     /// The domain of the cluster's DNS, if it is known.
     pub domain: Option<&'a str>,
     /// For how long.
@@ -53,6 +56,9 @@ pub struct Kept {
     pub material: Option<Material>,
     /// Nothing is to be done before this, if the Secrets stay as they are.
     pub good_until: Option<SystemTime>,
+    /// Members that trust an authority which nobody has any more are to be restarted; this is asked for when none is
+    /// left. Only once all Secrets are as they should be.
+    pub strangers: Option<Effect>,
 }
 
 /// One certificate in a Secret.
@@ -67,12 +73,11 @@ impl Keeper<'_> {
         let names = self.plot.names;
         let mut kept = Kept::default();
         let Some(secret) = self.secrets.get(&names.authority_secret()) else {
-            kept.done
-                .effects
-                .push(first(names, self.trusted(), self.lifetimes, self.now)?);
+            self.first(&mut kept.done)?;
             return Ok(kept);
         };
         let authorities = Authorities::read(secret)?;
+        self.usable(&authorities)?;
         let mut good_until = authorities.due_at(self.lifetimes);
         for ordinal in self.members {
             good_until = good_until.min(self.member(*ordinal, &authorities, &mut kept.done)?);
@@ -81,15 +86,30 @@ impl Keeper<'_> {
         self.leftovers(&mut kept.done);
         let written = kept.done.effects.is_empty();
         kept.material = self.material(&authorities)?;
-        kept.good_until = Some(good_until).filter(|_| written && authorities.stage == Stage::Steady);
+        let at_rest = written && authorities.stage == Stage::Steady && !authorities.strangers;
+        kept.good_until = Some(good_until).filter(|_| at_rest);
+        if authorities.strangers && written {
+            kept.strangers = Some(authorities.no_strangers());
+            return Ok(kept);
+        }
         let seen = Seen {
             due: authorities.due(self.lifetimes, self.now),
             written,
-            proven: self.members.is_subset(self.proven),
-            ripe: authorities.ripe(self.lifetimes, self.now),
+            proven: self.proven(&authorities),
+            // Clients that have lost their Secret wait for another, not for time to read it.
+            ripe: authorities.ripe(self.lifetimes, self.now)
+                || !self.secrets.contains_key(&names.client_secret()),
         };
         self.rotate(&authorities, next(authorities.stage, seen), &mut kept);
         Ok(kept)
+    }
+
+    /// Has every member proven what this stage is for, in this stage?
+    fn proven(&self, of: &Authorities) -> bool {
+        let proven = self
+            .proven
+            .and_then(|proven| proven.now(of.stage, &of.restarts_for()));
+        proven.is_some_and(|proven| self.members.is_subset(proven))
     }
 
     fn rotate(&self, authorities: &Authorities, to: Move, kept: &mut Kept) {
@@ -119,9 +139,71 @@ impl Keeper<'_> {
         kept.done.news.push(news);
     }
 
-    /// What members trust whose authority's Secret is gone.
-    fn trusted(&self) -> Option<&[u8]> {
-        self.secrets.values().find_map(|secret| value(secret, "ca.crt"))
+    /// The first authority, or one in place of what was deleted under members that run.
+    fn first(&self, done: &mut Done) -> Result<(), String> {
+        let names = self.plot.names;
+        let lasts = |trusted: &[u8]| {
+            let all = describe_all(trusted).unwrap_or_default();
+            all.iter().any(|authority| authority.not_after > self.now)
+        };
+        let trust = match self.lender() {
+            Some((trusted, _)) if lasts(trusted) => Trust::Known(trusted),
+            _ if self.running => Trust::Unknown,
+            _ => Trust::Nobody,
+        };
+        done.effects.push(first(names, trust, self.lifetimes, self.now)?);
+        if let Trust::Unknown = trust {
+            done.news.push(News {
+                warning: true,
+                ..News::done(
+                    "AuthorityLost",
+                    ("Secret", &names.authority_secret()),
+                    "The authority that members trust was deleted, or has ended; they get certificates of a new one \
+                     and are restarted, and until a majority of them has been, the cluster does not answer"
+                        .to_owned(),
+                )
+            });
+        }
+        Ok(())
+    }
+
+    /// Can members go on with these authorities? If not, what to do.
+    fn usable(&self, of: &Authorities) -> Result<(), String> {
+        let names = self.plot.names;
+        let anew = format!(
+            "kubectl delete secret --namespace {} --selector {}; members then get a new authority and are restarted, and \
+             the cluster does not answer for a moment",
+            names.namespace,
+            names.selector()
+        );
+        let name = names.authority_secret();
+        if of.ended(self.now) {
+            return Err(format!(
+                "the authority in Secret {name:?} has ended, so members refuse each other and their clients; run \
+                 {anew}"
+            ));
+        }
+        if of.signer.is_none() && self.lender().is_none() {
+            return Err(format!(
+                "Secret {name:?} has no key that members trust, and no member has a certificate left; put back ca.key, \
+                 or run {anew}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Of a member that has its certificates: whom it trusts, and what it shows to clients. The longest list of
+    /// authorities has all others in it, wherever their writing was interrupted.
+    fn lender(&self) -> Option<(&[u8], PairPem)> {
+        let lent = self.secrets.values().filter_map(|secret| {
+            let trusted = value(secret, "ca.crt")?;
+            let pem = PairPem {
+                cert: value(secret, "server.crt")?.to_vec(),
+                key: value(secret, "server.key")?.to_vec(),
+            };
+            Some((trusted, pem))
+        });
+        lent.max_by_key(|(trusted, _)| trusted.len())
     }
 
     fn member(&self, ordinal: Ordinal, of: &Authorities, done: &mut Done) -> Result<SystemTime, String> {
@@ -150,7 +232,11 @@ impl Keeper<'_> {
             ..Secret::default()
         };
         made.metadata.labels = Some(names.member_labels(ordinal));
-        self.secret(made, &wanted, &trust, of, done)
+        // Where nobody can sign until the next authority does, a member that has nothing goes by what another shows to
+        // clients: it is good for every member's name, and trusted like that one's own. Otherwise nobody would see it
+        // start, and the next authority would wait for it for ever.
+        let lent = of.signer.is_none().then(|| self.lender()).flatten();
+        self.secret(made, &wanted, &trust, (of, lent.map(|(_, pem)| pem)), done)
     }
 
     fn client(&self, of: &Authorities, done: &mut Done) -> Result<SystemTime, String> {
@@ -170,7 +256,7 @@ impl Keeper<'_> {
             type_: Some("kubernetes.io/tls".to_owned()),
             ..Secret::default()
         };
-        self.secret(made, &wanted, &["ca.crt"], of, done)
+        self.secret(made, &wanted, &["ca.crt"], (of, None), done)
     }
 
     /// Brings one Secret to what it should be: `made` with these certificates and what is trusted. Out: until when its
@@ -180,7 +266,7 @@ impl Keeper<'_> {
         mut made: Secret,
         wanted: &[Wanted<'_>],
         trust: &[&'static str],
-        of: &Authorities,
+        (of, lent): (&Authorities, Option<PairPem>),
         done: &mut Done,
     ) -> Result<SystemTime, String> {
         let name = made.name_any();
@@ -196,9 +282,14 @@ impl Keeper<'_> {
             });
             let Some(signer) = &of.signer else {
                 // Nobody can sign until the next authority does: what is there is kept, and is still trusted.
-                match pem {
-                    Some(_) => continue,
-                    None => return Ok(good_until),
+                match (pem, &lent) {
+                    (Some(_), _) => continue,
+                    (None, Some(pem)) => {
+                        data.insert(keys.0, ByteString(pem.cert.clone()));
+                        data.insert(keys.1, ByteString(pem.key.clone()));
+                        continue;
+                    }
+                    (None, None) => return Ok(good_until),
                 }
             };
             let judged = pem.map(|pem| signer.judge(&pem, leaf, &self.lifetimes.policy, self.now));
@@ -273,16 +364,22 @@ impl Keeper<'_> {
     /// What connections are made with: the client's Secret as it is, and what members have to prove.
     fn material(&self, of: &Authorities) -> Result<Option<Material>, String> {
         let name = self.plot.names.client_secret();
-        let Some(secret) = self.secrets.get(&name) else {
-            return Ok(None);
-        };
-        let (Some(cert), Some(key)) = (value(secret, "tls.crt"), value(secret, "tls.key")) else {
+        let secret = self.secrets.get(&name);
+        let own = secret.and_then(|secret| {
+            Some(PairPem {
+                cert: value(secret, "tls.crt")?.to_vec(),
+                key: value(secret, "tls.key")?.to_vec(),
+            })
+        });
+        // Where nobody can sign a new one, a member's is as good.
+        let lent = || self.lender().map(|(_, pem)| pem).filter(|_| of.signer.is_none());
+        let Some(pem) = own.or_else(lent) else {
             return Ok(None);
         };
         let unusable = |error: quorate_client::TlsError| format!("Secret {name:?} cannot be used: {error}");
         let identity = Identity {
-            cert_pem: cert.to_vec(),
-            key_pem: key.to_vec(),
+            cert_pem: pem.cert,
+            key_pem: pem.key,
         };
         let tls = Tls::from_pem(of.bundle.clone(), Some(identity.clone())).map_err(unusable)?;
         let test = match (of.stage, &of.next, &of.signer) {
@@ -307,11 +404,11 @@ impl Keeper<'_> {
             }
             _ => None,
         };
-        let trusted: Vec<String> = of.trusted.iter().cloned().collect();
         Ok(Some(Material {
             tls,
-            trusted: trusted.join(","),
+            trusted: of.restarts_for(),
             proof: test.map(|tls| Proof { stage: of.stage, tls }),
+            advice: None,
         }))
     }
 }

@@ -1,8 +1,8 @@
 //! Encryption in a pass: Secrets brought up to date, members asked for proofs, and what the pass then works with.
 //!
 //! In: what the watches know, what is kept between passes. Out: a [`Secured`]. A cluster at rest costs no request here:
-//! what was judged is judged again only when a Secret or the members changed, or a certificate's end comes near; only the
-//! user's own Secrets are read, once a minute. Never: an effect while the cluster is paused or without the Lease.
+//! what was judged is judged again only when a Secret or the members changed, or a certificate's end comes near; the user's
+//! own Secrets are followed by watches. Never: an effect while the cluster is paused or without the Lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +10,21 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::api::Api;
 use quorate_api::TlsSecrets;
 use quorate_core::Memory;
 use quorate_core::model::Ordinal;
-use tokio::time::Instant;
 
-use super::rotation::Stage;
+use super::follow::Followed;
+use super::prove::Proven;
 use super::secrets::Keeper;
-use super::{Lifetimes, Material, own, prove};
+use super::{Lifetimes, Material, own, prove, strangers};
 use crate::build::Plot;
+use crate::build::etcd::digest;
 use crate::execute::Done;
 use crate::observe::Objects;
+use crate::pod_state::Stage;
 use crate::reconcile::{Failed, Shared, in_time};
 
-/// The user's Secrets are read this often, and this often while something is wrong with them.
-const READ_EVERY: Duration = Duration::from_secs(60);
-const READ_AGAIN: Duration = Duration::from_secs(10);
 /// What was judged is judged again after this, whatever the clock has done.
 const JUDGE_EVERY: Duration = Duration::from_secs(3600);
 
@@ -43,9 +41,8 @@ pub struct Settings {
 #[derive(Debug, Default)]
 pub struct Kept {
     judged: Option<Judged>,
-    read: Option<(Instant, Result<Material, String>)>,
-    /// Who has proven what, for this stage between these authorities.
-    proven: Option<(Stage, String, BTreeSet<Ordinal>)>,
+    followed: Option<Followed>,
+    proven: Option<Proven>,
 }
 
 #[derive(Debug)]
@@ -93,7 +90,7 @@ impl Shared {
         kept: &mut Kept,
     ) -> Result<Secured, Failed> {
         match &plot.cluster.tls_secrets {
-            Some(names) => self.read_own(plot, names, kept).await,
+            Some(names) => self.read_own(plot, objects, names, kept).await,
             None => Ok(self.keep_own(plot, objects, memory, kept).await),
         }
     }
@@ -118,17 +115,17 @@ impl Shared {
             return Secured::Ready(Box::new(judged.material.clone()), Done::default());
         }
         kept.judged = None;
-        let nobody = BTreeSet::new();
         let keeper = Keeper {
             plot,
             secrets: &secrets,
             members: &members,
-            proven: kept.proven.as_ref().map_or(&nobody, |(_, _, proven)| proven),
+            running: objects.slots.values().any(|slot| !slot.pods.is_empty()),
+            proven: kept.proven.as_ref(),
             domain: self.certificates.domain.as_deref(),
             lifetimes: &self.certificates.lifetimes,
             now,
         };
-        let found = match keeper.keep() {
+        let mut found = match keeper.keep() {
             Ok(found) => found,
             Err(why) => return Secured::Held(why),
         };
@@ -144,6 +141,11 @@ impl Shared {
                 material: material.clone(),
             });
         }
+        if let Some(none_left) = found.strangers {
+            let digest = digest_with(plot, &material);
+            let answer = prove::prove(&objects.addresses(plot.names, true), &material.tls).await;
+            found.done = strangers::restart(plot.names, (objects, memory), &digest, &answer, none_left);
+        }
         self.ask_for_proof(plot, objects, &material, kept).await;
         Secured::Ready(Box::new(material), found.done)
     }
@@ -154,54 +156,65 @@ impl Shared {
             kept.proven = None;
             return;
         };
-        let mut proven = match kept.proven.take() {
-            Some((stage, trusted, proven)) if stage == proof.stage && trusted == material.trusted => proven,
-            _ => BTreeSet::new(),
-        };
+        let before = kept.proven.as_ref();
+        let before = before.and_then(|proven| proven.now(proof.stage, &material.trusted));
+        let mut proven = before.cloned().unwrap_or_default();
         let mut open = objects.addresses(plot.names, true);
         open.retain(|ordinal, _| !proven.contains(ordinal));
         proven.extend(prove::prove(&open, &proof.tls).await);
-        kept.proven = Some((proof.stage, material.trusted.clone(), proven));
+        kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
     }
 
     /// The user's certificates.
     async fn read_own(
         &self,
         plot: &Plot<'_>,
+        objects: &Objects,
         names: &TlsSecrets,
         kept: &mut Kept,
     ) -> Result<Secured, Failed> {
-        let fresh = |read: &&(Instant, Result<Material, String>)| {
-            let limit = if read.1.is_ok() { READ_EVERY } else { READ_AGAIN };
-            read.0.elapsed() < limit
+        let followed = match kept.followed.take() {
+            Some(followed) if followed.is_of(names) => followed,
+            _ => Followed::begin(&self.client, &plot.names.namespace, names),
         };
-        let read = match kept.read.as_ref().filter(fresh) {
-            Some((_, read)) => read.clone(),
-            None => {
-                let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &plot.names.namespace);
-                let mut both = Vec::new();
-                for name in [&names.client, &names.peer] {
-                    let read = in_time(format!("read Secret {name:?}"), secrets.get_opt(name)).await?;
-                    both.push(read.ok_or_else(|| {
-                        format!(
-                            "Secret {name:?}, which spec.tls names, is not there; make it, with tls.crt, tls.key and ca.crt"
-                        )
-                    }));
-                }
-                let read = match both.as_slice() {
-                    [Ok(client), Ok(peer)] => own::material(client, peer),
-                    [Err(why), _] | [_, Err(why)] => Err(why.clone()),
-                    _ => Err("two Secrets are needed".to_owned()),
-                };
-                kept.read = Some((Instant::now(), read.clone()));
-                read
-            }
-        };
-        Ok(match read {
-            Ok(material) => Secured::Ready(Box::new(material), Done::default()),
-            Err(why) => Secured::Held(why),
+        let followed = kept.followed.insert(followed);
+        let doing = format!("read Secrets {:?} and {:?}", names.client, names.peer);
+        in_time(doing, async {
+            followed.ready().await;
+            Ok(())
         })
+        .await?;
+        let read = followed.both();
+        let read = read.and_then(|(client, peer)| own::material(&client, &peer, SystemTime::now()));
+        let mut material = match read {
+            Ok(material) => material,
+            Err(why) => return Ok(Secured::Held(why)),
+        };
+        if runs_with_another(objects, &digest_with(plot, &material)) {
+            let running = objects.addresses(plot.names, true);
+            if !running.is_empty() && prove::prove(&running, &material.tls).await.is_empty() {
+                material.advice = Some(own::advice(names, plot.names));
+            }
+        }
+        Ok(Secured::Ready(Box::new(material), Done::default()))
     }
+}
+
+/// What members are restarted for, if that is what they trust.
+fn digest_with(plot: &Plot<'_>, material: &Material) -> String {
+    digest(&Plot {
+        trusted: Some(&material.trusted),
+        ..plot.clone()
+    })
+}
+
+/// Does any member run with another configuration?
+fn runs_with_another(objects: &Objects, config: &str) -> bool {
+    let mut pods = objects.slots.values().flat_map(|slot| &slot.pods);
+    pods.any(|pod| {
+        let made = pod.made_for.as_ref();
+        matches!(pod.stage, Stage::Running { .. }) && made.is_some_and(|made| made.config != config)
+    })
 }
 
 fn versions(secrets: &BTreeMap<String, Arc<Secret>>) -> BTreeMap<String, Option<String>> {

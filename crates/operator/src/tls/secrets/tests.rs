@@ -21,6 +21,9 @@ struct World {
     secrets: BTreeMap<String, Arc<Secret>>,
     members: BTreeSet<Ordinal>,
     proven: BTreeSet<Ordinal>,
+    /// What was proven before this operator lost the Lease; otherwise it is of the present stage.
+    stale: Option<Proven>,
+    running: bool,
     now: SystemTime,
     writes: u64,
 }
@@ -47,6 +50,8 @@ impl World {
             secrets: BTreeMap::new(),
             members: (0..3).map(Ordinal).collect(),
             proven: BTreeSet::new(),
+            stale: None,
+            running: false,
             now: SystemTime::now(),
             writes: 0,
         }
@@ -60,16 +65,24 @@ impl World {
             images: &self.images,
             trusted: None,
         };
+        let proven = self.stale.clone().or_else(|| self.all_proven());
         let keeper = Keeper {
             plot: &plot,
             secrets: &self.secrets,
             members: &self.members,
-            proven: &self.proven,
+            running: self.running,
+            proven: proven.as_ref(),
             domain: None,
             lifetimes: &Lifetimes::default(),
             now: self.now,
         };
         keeper.keep()
+    }
+
+    /// What members have proven in the stage that the Secret is in.
+    fn all_proven(&self) -> Option<Proven> {
+        let of = Authorities::read(self.secrets.get("c-ca")?).ok()?;
+        Some(Proven::new(of.stage, &of.restarts_for(), self.proven.clone()))
     }
 
     /// One pass, with its effects done.
@@ -259,6 +272,36 @@ fn another_authority_goes_round_in_three_moves_of_which_two_restart_members() {
     assert!(!annotations.contains_key(ROTATE_ANNOTATION), "{annotations:?}");
 }
 
+/// This operator saw all proven while the next authority was introduced, and lost the Lease; another one went on.
+#[test]
+fn what_was_proven_in_another_stage_is_worth_nothing_when_the_lease_comes_back() {
+    let mut world = World::new();
+    world.settle();
+    world.change("c-ca", |secret| {
+        let asked = (ROTATE_ANNOTATION.to_owned(), "now".to_owned());
+        secret.annotations_mut().extend([asked]);
+    });
+    world.settle();
+    world.proven = world.members.clone();
+    let stale = world.all_proven();
+    world.pass();
+    world.proven.clear();
+    let retiring = world.settle();
+    assert_eq!(retiring.proof.unwrap().stage, Stage::Retiring);
+    world.stale = stale;
+    assert_eq!(
+        world.keep().unwrap().done,
+        Done::default(),
+        "nobody has shown a certificate of the new authority"
+    );
+    world.stale = None;
+    world.proven = world.members.clone();
+    assert!(
+        world.settle().proof.is_none(),
+        "with proofs of this stage it goes on"
+    );
+}
+
 #[test]
 fn unasked_it_takes_its_time() {
     let mut world = World::new();
@@ -301,6 +344,94 @@ fn an_authority_that_someone_deleted_stays_trusted_until_members_have_another() 
         world.value("c-1-tls", "ca.crt").ends_with(&old),
         "it is still trusted"
     );
+}
+
+#[test]
+fn without_an_authority_a_member_that_has_nothing_goes_by_what_another_shows() {
+    let mut world = World::new();
+    world.settle();
+    world.running = true;
+    for gone in ["c-ca", "c-client", "c-2-tls"] {
+        world.secrets.remove(gone).unwrap();
+    }
+    world.members.insert(Ordinal(3));
+    let material = world.settle();
+    assert_eq!(material.proof.unwrap().stage, Stage::Introducing);
+    let lent = world.value("c-1-tls", "server.crt");
+    for name in ["c-2-tls", "c-3-tls"] {
+        let shown = ["server.crt", "peer.crt"].map(|key| world.value(name, key));
+        assert!(shown.iter().all(|shown| *shown == lent), "{name}");
+        assert_eq!(describe_all(&world.value(name, "ca.crt")).unwrap().len(), 2);
+    }
+    assert!(
+        !world.secrets.contains_key("c-client"),
+        "no client gets a member's key"
+    );
+    assert_eq!(
+        world.keep().unwrap().done,
+        Done::default(),
+        "nobody has proven anything"
+    );
+    world.proven = world.members.clone();
+    world.pass();
+    world.proven.clear();
+    assert_eq!(world.settle().proof.unwrap().stage, Stage::Retiring);
+    for name in ["c-1-tls", "c-2-tls", "c-3-tls"] {
+        assert!(world.value(name, "server.crt") != lent, "{name} has its own");
+    }
+    let client = world.value("c-client", "tls.crt");
+    assert!(!client.is_empty() && client != lent);
+}
+
+#[test]
+fn if_all_is_deleted_under_running_members_it_is_said_and_they_are_to_be_restarted() {
+    let mut world = World::new();
+    let trusted = world.settle().trusted;
+    world.running = true;
+    // What a client trusts is not enough to go on with: no member has a certificate.
+    world.secrets.retain(|name, _| name == "c-client");
+    let made = world.pass().done;
+    assert_eq!(made.news[0].reason, "AuthorityLost");
+    assert!(made.news[0].warning);
+    let after = world.settle();
+    assert!(after.trusted != trusted && after.proof.is_none());
+    let kept = world.keep().unwrap();
+    assert!(kept.good_until.is_none(), "it is not at rest");
+    let Some(Effect::Amend(over)) = kept.strangers else {
+        panic!("members trust an authority that nobody has");
+    };
+    world.writes += 1;
+    world.amend(&over);
+    let kept = world.keep().unwrap();
+    assert!(kept.strangers.is_none() && kept.good_until.is_some());
+    assert_eq!(world.settle().trusted, after.trusted);
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_is_said_with_what_to_do() {
+    let mut world = World::new();
+    world.settle();
+    world.now += 3651 * DAY;
+    let why = world.keep().unwrap_err();
+    assert!(why.contains("\"c-ca\" has ended"), "{why}");
+    assert!(
+        why.contains("kubectl delete secret --namespace n --selector "),
+        "{why}"
+    );
+    // As it says; whichever of them goes first.
+    world.running = true;
+    world.secrets.remove("c-ca").unwrap();
+    assert_eq!(world.pass().done.news[0].reason, "AuthorityLost");
+    world.settle();
+    assert!(world.keep().unwrap().strangers.is_some());
+    let mut world = World::new();
+    world.settle();
+    world.change("c-ca", |secret| {
+        secret.data.as_mut().unwrap().remove("ca.key");
+    });
+    world.secrets.retain(|name, _| name == "c-ca");
+    let why = world.keep().unwrap_err();
+    assert!(why.contains("put back ca.key"), "{why}");
 }
 
 #[test]
