@@ -230,7 +230,7 @@ impl World {
 }
 
 /// Is a change of the list in some log, and not yet applied there?
-fn change_pending(etcd: &EtcdModel) -> bool {
+pub fn change_pending(etcd: &EtcdModel) -> bool {
     etcd.nodes.values().any(|n| {
         let (Some(running), Some(wal)) = (n.running.as_ref(), n.wal()) else {
             return false;

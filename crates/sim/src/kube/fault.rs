@@ -14,6 +14,7 @@ use super::kubelet::Phase;
 use super::operator::{KINDS, Operator};
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};
+use crate::fault::change_pending;
 
 /// The versions a user may ask for.
 pub const VERSIONS: [Version; 4] = [
@@ -154,17 +155,13 @@ impl KubeWorld {
         (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
     }
 
-    /// May a member's data be lost? Only if all voters are well, know each other, and are enough; one at a time. A leader
-    /// that dies before the others know that its change is committed leaves them with the quorum of before.
+    /// May a member's data be lost? Only if all voters are well and enough; one at a time, and no change is under way: a
+    /// leader that dies before the others know that it is committed leaves them with the quorum of before.
     fn may_lose(&mut self) -> Option<(Ordinal, String)> {
         let leader = self.etcd.serving_leader()?;
         let conf = self.etcd.nodes[&leader].running.as_ref()?.conf.clone();
         let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
-        let knows = |p: &Place| {
-            let running = self.etcd.nodes.get(p).and_then(|n| n.running.as_ref());
-            running.is_some_and(|r| r.conf.voters().map(|(_, m)| m.place).eq(voters.iter().copied()))
-        };
-        let well = voters.iter().all(|p| self.etcd.serves(*p) && knows(p));
+        let well = voters.iter().all(|p| self.etcd.serves(*p)) && !change_pending(&self.etcd);
         let caught_up = conf.members.len() == voters.len();
         self.wiped &= !(well && caught_up);
         if voters.len() < 3 || !well || !caught_up || self.wiped {
