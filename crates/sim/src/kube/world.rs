@@ -21,6 +21,9 @@ use crate::log::EventLog;
 /// So many ticks the healed world has to come right.
 const HEALED_TICKS_MAX: u64 = 4000;
 
+/// So many ticks a deleted cluster has to go.
+const LEAVING_TICKS_MAX: u64 = 600;
+
 /// How it can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubeBreak {
@@ -49,6 +52,8 @@ pub struct Wants {
     pub version: Version,
     /// With what, besides.
     pub reason: u8,
+    /// How large the volumes are, in GiB.
+    pub storage: u32,
     /// Nothing is to be done.
     pub paused: bool,
 }
@@ -118,6 +123,7 @@ impl KubeWorld {
             replicas: sizes[rng.usize(..sizes.len())],
             version: versions[rng.usize(..versions.len())],
             reason: 0,
+            storage: 1,
             paused: false,
         };
         let trouble = Trouble::of(&mut rng);
@@ -180,7 +186,7 @@ impl KubeWorld {
             "spec": {
                 "replicas": self.wants.replicas,
                 "version": self.wants.version.to_string(),
-                "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}},
+                "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": format!("{}Gi", self.wants.storage)}}}},
                 "forceRedeploymentReason": format!("r{}", self.wants.reason),
                 "paused": self.wants.paused,
             },
@@ -231,14 +237,43 @@ impl KubeWorld {
             quiet = if self.missing().is_none() { quiet + 1 } else { 0 };
             if quiet >= 30 {
                 self.reached("stage", "Converged");
-                return self.log.event(
+                self.log.event(
                     "world",
                     format_args!("as wanted, {} writes acknowledged", self.writes.count()),
                 );
+                return self.leave();
             }
         }
         let missing = self.missing().unwrap_or_default();
         self.broke(KubeBreak::NoConvergence, missing);
+    }
+
+    /// The user scales it down and deletes it for good: everything goes but the claims of its members.
+    fn leave(&mut self) {
+        self.wants.replicas = self.rng.u32(1..=self.wants.replicas);
+        self.apply_wants();
+        for _ in 0..self.rng.u64(1..90) {
+            self.tick();
+        }
+        if self.rng.bool() {
+            self.operators[0].dies_in = Some(self.rng.u32(0..4));
+        }
+        let name = self.names.cluster.clone();
+        let _ = self.api.delete::<EtcdCluster>(&name, None);
+        self.log.event("user", format_args!("deletes it for good"));
+        for _ in 0..LEAVING_TICKS_MAX {
+            self.tick();
+            let api = &self.api;
+            if !self.breaks.is_empty() {
+                return;
+            }
+            if api.peers.live.is_empty() && api.sets.live.is_empty() && api.pods.live.is_empty() {
+                return self.reached("stage", "Gone");
+            }
+        }
+        let left: Vec<&String> = self.api.peers.live.keys().collect();
+        let what = format!("deleted, and the EtcdPeers {left:?} are still there");
+        self.broke(KubeBreak::NoConvergence, what);
     }
 
     fn tick(&mut self) {
