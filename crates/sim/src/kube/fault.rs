@@ -129,7 +129,7 @@ impl KubeWorld {
             return;
         };
         let kills = self.trouble.rates.contains_key(&KubeFault::KillOperator);
-        if !kills || finalizers.is_empty() || self.rng.u8(..3) > 0 {
+        if !kills || finalizers.is_empty() || self.rng.u8(..3) == 0 {
             return;
         }
         me.dies_in = Some(1); // This request is counted, too.

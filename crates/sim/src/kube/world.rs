@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt;
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{Ordinal, Version};
 use quorate_operator::names::Names;
@@ -252,7 +253,12 @@ impl KubeWorld {
     fn leave(&mut self) {
         self.wants.replicas = self.rng.u32(1..=self.wants.replicas);
         self.apply_wants();
-        for _ in 0..self.rng.u64(1..90) {
+        // Mostly while what was scaled away is still going.
+        let waits = |p: &std::sync::Arc<quorate_api::crd::EtcdPeer>| !p.finalizers().is_empty();
+        for _ in 0..self.rng.u64(1..400) {
+            if self.api.peers.live.values().any(waits) && self.rng.u8(..4) == 0 {
+                break;
+            }
             self.tick();
         }
         if self.rng.bool() {
