@@ -43,6 +43,24 @@ pub enum Effect {
     },
     /// Change a Secret, if it is still as it was seen.
     Amend(Amendment),
+    /// Make an EtcdPeer one of these owners'.
+    Adopt {
+        /// Which.
+        name: String,
+        /// That very one.
+        uid: String,
+        /// By all of these.
+        owners: Vec<OwnerReference>,
+    },
+    /// Have a claim ask for more storage.
+    Grow {
+        /// Which.
+        name: String,
+        /// That very one.
+        uid: String,
+        /// How much, as a Kubernetes quantity.
+        storage: String,
+    },
     /// Set the finalizers of an EtcdPeer.
     Finalizers {
         /// Which.
@@ -62,6 +80,10 @@ impl fmt::Display for Effect {
             Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
             Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
             Effect::Amend(change) => write!(f, "change Secret {}", change.name),
+            Effect::Adopt { name, .. } => write!(f, "adopt EtcdPeer {name}"),
+            Effect::Grow { name, storage, .. } => {
+                write!(f, "have PersistentVolumeClaim {name} ask for {storage}")
+            }
             Effect::Finalizers { name, .. } => write!(f, "set the finalizers of EtcdPeer {name}"),
         }
     }

@@ -15,11 +15,12 @@ use quorate_pod::contract::{FORMAT, GoAhead, START_ANNOTATION};
 use crate::build::Plot;
 use crate::build::peer::peer;
 use crate::effect::{Effect, Kind, News, Object};
-use crate::names::{CLAIM_FINALIZER, VOLUME_ANNOTATION};
+use crate::ending::{claim_deleted, take_claim};
+use crate::names::VOLUME_ANNOTATION;
 use crate::observe::Objects;
 use crate::pod_state::Stage;
 use crate::record::VolumeRecord;
-use crate::slot::SlotObjects;
+use crate::slot::{Claim, SlotObjects};
 
 /// What a step comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +60,7 @@ impl Executor<'_> {
                 version,
             } => self.start(*ordinal, *generation, how, *version),
             Step::Stop { ordinal, .. } => Ok(self.take_down(*ordinal, false)),
-            Step::SetAside { ordinal, .. } => Ok(self.take_down(*ordinal, true)),
+            Step::SetAside { ordinal, .. } => Ok(self.scaled_away(*ordinal)),
             // Kept on the volume itself, and thinned out there.
             Step::DropAside { .. } => Ok(Done::default()),
             Step::AddLearner { .. }
@@ -135,26 +136,25 @@ impl Executor<'_> {
             how: how.clone().into(),
             member: remembered.member.filter(|_| !first),
             cluster: self.memory.cluster.filter(|_| !first),
+            served: !first && remembered.served.is_some(),
         };
         let recorded = claim
             .record
             .as_ref()
             .map_or(report.volume_id.as_str(), |r| r.volume_id.as_str());
         let record = VolumeRecord::of(self.memory, ordinal, recorded);
-        let on = |kind, name: &str, uid: &str, key: &str, value: String| Effect::Annotate {
-            kind,
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-            annotations: BTreeMap::from([(key.to_owned(), value)]),
-        };
         let member = self.plot.names.member(ordinal).to_string();
         Ok(Done {
             effects: vec![
-                on(Kind::Claim, &member, &claim.uid, VOLUME_ANNOTATION, record.text()),
-                on(
+                annotate(
+                    Kind::Claim,
+                    (&member, &claim.uid),
+                    VOLUME_ANNOTATION,
+                    record.text(),
+                ),
+                annotate(
                     Kind::Pod,
-                    &pod.name,
-                    &pod.uid,
+                    (&pod.name, &pod.uid),
                     START_ANNOTATION,
                     go.to_annotation(),
                 ),
@@ -168,20 +168,56 @@ impl Executor<'_> {
         take_down(&self.objects.slot(ordinal), &name, with_claim)
     }
 
+    /// The claim says that no member is on it before its EtcdPeer is to take it along: by then the EtcdCluster, which
+    /// remembers it, may be gone.
+    fn scaled_away(&self, ordinal: Ordinal) -> Done {
+        let mut done = self.take_down(ordinal, true);
+        let (slot, remembered) = (self.objects.slot(ordinal), self.memory.slot(ordinal));
+        let idle = remembered.mark == Mark::Never && remembered.member.is_none();
+        // One without a record may hold anything, unless it is remembered that its member is gone.
+        let recorded = |c: &&Claim| c.record.as_ref().map_or(Generation(0), |r| r.generation);
+        let former = |c: &&Claim| recorded(c) < remembered.generation;
+        let claim = slot.claim.as_ref().filter(former);
+        if let Some(claim) = claim.filter(|_| idle && slot.peer.is_some() && !done.effects.is_empty()) {
+            let record = VolumeRecord::of(self.memory, ordinal, "");
+            let name = self.plot.names.member(ordinal).to_string();
+            let noted = annotate(Kind::Claim, (&name, &claim.uid), VOLUME_ANNOTATION, record.text());
+            done.effects.insert(0, noted);
+        }
+        done
+    }
+
     /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
     fn make_pod_anew(&self, slot: &SlotObjects) -> Done {
         let stuck = slot
             .pod()
             .filter(|p| matches!(p.stage, Stage::Crashing(_) | Stage::Refused(_)));
-        let effects = stuck.map(|pod| Effect::Delete {
-            kind: Kind::Pod,
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-        });
+        let Some(pod) = stuck else {
+            return Done::default();
+        };
+        let why = match &pod.stage {
+            Stage::Crashing(exit) => &exit.how,
+            Stage::Refused(why) => why,
+            _ => "",
+        };
+        let message = format!("Deleted the pod {:?}, so that another is made: {why}", pod.name);
         Done {
-            effects: effects.into_iter().collect(),
-            news: Vec::new(),
+            effects: vec![Effect::Delete {
+                kind: Kind::Pod,
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            }],
+            news: vec![News::done("PodReplaced", ("Pod", &pod.name), message)],
         }
+    }
+}
+
+fn annotate(kind: Kind, (name, uid): (&str, &str), key: &str, value: String) -> Effect {
+    Effect::Annotate {
+        kind,
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        annotations: BTreeMap::from([(key.to_owned(), value)]),
     }
 }
 
@@ -198,8 +234,8 @@ pub(crate) fn take_down(slot: &SlotObjects, name: &str, with_claim: bool) -> Don
             uid: claim.uid.clone(),
         });
         return Done {
+            news: effects.iter().map(|_| claim_deleted(name)).collect(),
             effects: effects.into_iter().collect(),
-            news: Vec::new(),
         };
     };
     let mut done = Done::default();
@@ -207,11 +243,7 @@ pub(crate) fn take_down(slot: &SlotObjects, name: &str, with_claim: bool) -> Don
         return done;
     }
     if with_claim && !peer.takes_claim {
-        done.effects.push(Effect::Finalizers {
-            name: name.to_owned(),
-            uid: peer.uid.clone(),
-            finalizers: vec![CLAIM_FINALIZER.to_owned()],
-        });
+        done.effects.push(take_claim(name, peer));
     }
     done.effects.push(Effect::Delete {
         kind: Kind::Peer,

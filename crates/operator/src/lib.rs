@@ -12,6 +12,7 @@
 pub mod apply;
 pub mod build;
 pub mod effect;
+pub mod ending;
 pub mod events;
 pub mod execute;
 pub mod figures;

@@ -30,11 +30,15 @@ pub fn wanted(plot: &Plot<'_>) -> Spec {
     }
 }
 
+/// What is remembered with the resource.
+pub fn stored(resource: &EtcdCluster) -> Option<Memory> {
+    let stored = resource.status.as_ref()?.memory.as_ref()?;
+    serde_json::from_str(stored).ok()
+}
+
 /// What is remembered: with the resource, or on the claims that a former resource of that name left.
 pub fn remembered(resource: &EtcdCluster, cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
-    let stored = resource.status.as_ref().and_then(|s| s.memory.as_ref());
-    let stored: Option<Memory> = stored.and_then(|text| serde_json::from_str(text).ok());
-    stored.unwrap_or_else(|| {
+    stored(resource).unwrap_or_else(|| {
         let claims = objects
             .slots
             .iter()

@@ -11,6 +11,9 @@ use quorate_pod::contract::{
 
 use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
 
+/// How it begins when no node was found for a pod.
+pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
+
 /// A pod, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodState {
@@ -208,7 +211,7 @@ fn keeps(pod: &Pod) -> String {
     let mut unscheduled = unscheduled.filter(|c| c.type_ == "PodScheduled" && c.status == "False");
     if let Some(condition) = unscheduled.next() {
         let message = condition.message.as_deref().unwrap_or("no node was found for it");
-        return format!("its pod cannot be scheduled: {message}");
+        return format!("{UNSCHEDULED}: {message}");
     }
     for container in status
         .and_then(|s| s.init_container_statuses.as_ref())

@@ -4,6 +4,7 @@
 //! Never: an effect before the memory it came with is stored under the resourceVersion that it was read with; an
 //! effect without a Lease that outlives it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,27 +12,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use quorate_api::Cluster;
-use quorate_api::crd::{ClusterStatus, EtcdCluster};
+use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::Members;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
 use quorate_core::plan::{Wait, WaitReason};
 use quorate_core::{Memory, Plan, Step};
 use serde_json::json;
 
-use crate::apply::{FIELD_MANAGER, apply, is};
+use crate::apply::{Did, FIELD_MANAGER, apply, is};
 use crate::build::{Images, Plot};
-use crate::effect::News;
+use crate::effect::{Effect, News};
+use crate::ending::endings;
 use crate::events::Reporter;
 use crate::execute::{Done, Executor};
 use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
-use crate::pass::{decide, remembered, wanted};
+use crate::pass::{decide, remembered, stored, wanted};
 use crate::record::speaks_tls;
-use crate::status::{Seen, held};
+use crate::status::{Seen, held, ownerless};
 use crate::tls::secure::{self, Secured};
-use crate::upkeep::upkeep;
+use crate::upkeep::{growth, upkeep};
 use crate::watch::Watches;
 
 /// No effect takes longer: the Lease must hold for this long when it begins.
@@ -136,10 +138,10 @@ impl Shared {
     /// One pass over `names`. `None`: the cluster is gone.
     pub async fn pass(&self, names: &Names, kept: &mut Kept) -> Result<Option<Duration>, Failed> {
         let Some(resource) = self.watches.cluster(names) else {
-            return Ok(None);
+            return self.finish(names, None).await;
         };
         if resource.metadata.deletion_timestamp.is_some() {
-            return Ok(Some(AT_REST));
+            return self.finish(names, Some(&resource)).await;
         }
         if kept.replaced.is_some() && kept.replaced == resource.resource_version() {
             return Ok(Some(SOONEST)); // The watch has yet to show what was written.
@@ -184,7 +186,7 @@ impl Shared {
                 }
                 Secured::Coming(done) => {
                     if !cluster.paused {
-                        self.ask(&resource, names, done).await?;
+                        self.ask(Some(&resource), names, done).await?;
                     }
                     return Ok(Some(SOONEST));
                 }
@@ -212,6 +214,25 @@ impl Shared {
         pass.run(before, kept).await.map(Some)
     }
 
+    /// The EtcdCluster is gone, or going. What was scaled away before still waits for its claim to be deleted, and
+    /// whoever deletes waits for that.
+    async fn finish(
+        &self,
+        names: &Names,
+        resource: Option<&EtcdCluster>,
+    ) -> Result<Option<Duration>, Failed> {
+        let uid = resource.and_then(ResourceExt::uid).unwrap_or_default();
+        let objects = self.watches.members(names, &uid);
+        let memory = resource.and_then(stored);
+        let done = endings(names, memory.as_ref(), &objects);
+        let waits = resource.is_some() || !done.effects.is_empty();
+        self.ask(resource, names, done).await?;
+        if resource.is_none() {
+            self.tell_ownerless(names).await?;
+        }
+        Ok(waits.then_some(AT_REST))
+    }
+
     /// Something that only people can mend: said in the status, and nothing is done.
     async fn hold(
         &self,
@@ -229,16 +250,27 @@ impl Shared {
         Ok(Some(AT_REST))
     }
 
-    async fn ask(&self, resource: &EtcdCluster, names: &Names, done: Done) -> Result<(), Failed> {
+    async fn ask(&self, resource: Option<&EtcdCluster>, names: &Names, done: Done) -> Result<(), Failed> {
+        let mut there = BTreeSet::new();
         for effect in &done.effects {
             if !self.tenure.covers(EFFECT_LIMIT) {
                 return Ok(());
             }
             let asked = apply(&self.client, &names.namespace, effect);
-            in_time(effect.to_string(), asked).await?;
+            if let (Did::Nothing, Effect::Create(object)) =
+                (in_time(effect.to_string(), asked).await?, effect)
+            {
+                there.insert(object.to_string());
+            }
         }
+        let Some(resource) = resource else {
+            return Ok(()); // There is nothing left that they could be about.
+        };
         for news in &done.news {
-            self.reporter.tell(resource, news).await;
+            let (kind, name) = &news.about;
+            if !there.contains(&format!("{kind} {name}")) {
+                self.reporter.tell(resource, news).await;
+            }
         }
         Ok(())
     }
@@ -262,6 +294,44 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Writes the status of an EtcdPeer.
+    async fn store_peer(&self, peer: &EtcdPeer, next: PeerStatus) -> Result<(), Failed> {
+        let namespace = peer.namespace().unwrap_or_default();
+        let peers: Api<EtcdPeer> = Api::namespaced(self.client.clone(), &namespace);
+        let patch = Patch::Merge(json!({"metadata": {"uid": peer.uid()}, "status": next}));
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let name = peer.name_any();
+        let written = async {
+            match peers.patch_status(&name, &params, &patch).await {
+                // It is gone, or another is there.
+                Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
+                other => other.map(drop),
+            }
+        };
+        in_time("store the status of an EtcdPeer", written).await
+    }
+
+    /// Says on EtcdPeers that nobody owns that there is no EtcdCluster which would look after them.
+    async fn tell_ownerless(&self, names: &Names) -> Result<(), Failed> {
+        for peer in self.watches.peers(names) {
+            let controlled = peer.owner_references().iter().any(|o| o.controller == Some(true));
+            if controlled || peer.metadata.deletion_timestamp.is_some() || !self.tenure.covers(EFFECT_LIMIT) {
+                continue;
+            }
+            let last = peer.status.clone().unwrap_or_default();
+            let next = ownerless(&last, names, peer.metadata.generation, jiff::Timestamp::now());
+            if next != last {
+                self.store_peer(&peer, next).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Pass<'_> {
     async fn run(&self, before: Memory, kept: &mut Kept) -> Result<Duration, Failed> {
         let objects = &self.objects;
@@ -275,6 +345,10 @@ impl Pass<'_> {
         self.show(&observed, &plan, &memory, kept).await?;
         self.maintain(objects, &memory, &observed).await?;
         self.carry_out(&plan, &observed, objects, &memory, kept).await?;
+        if !self.spec.paused {
+            // Last: a class of storage that cannot grow must not keep members from being looked after.
+            self.ask(growth(&self.plot, objects)).await?;
+        }
         // What is waited for of Kubernetes shows in the watches, which wake the cluster; of etcd it does not.
         let woken = |w: &Wait| matches!(w.reason, WaitReason::Paused | WaitReason::Preparing);
         let at_rest = plan.steps.is_empty() && plan.waits.iter().all(woken);
@@ -336,23 +410,7 @@ impl Pass<'_> {
             if next == last || peer.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            let api_of: Api<quorate_api::crd::EtcdPeer> =
-                Api::namespaced(self.shared.client.clone(), &self.names.namespace);
-            let patch = json!({"metadata": {"uid": peer.uid()}, "status": next});
-            let params = PatchParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PatchParams::default()
-            };
-            let patch = Patch::Merge(patch);
-            let name = peer.name_any();
-            let written = async {
-                match api_of.patch_status(&name, &params, &patch).await {
-                    // It is gone, or another is there.
-                    Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
-                    other => other.map(drop),
-                }
-            };
-            in_time("store the status of an EtcdPeer", written).await?;
+            self.shared.store_peer(&peer, next).await?;
         }
         Ok(())
     }
@@ -431,7 +489,7 @@ impl Pass<'_> {
     }
 
     async fn ask(&self, done: Done) -> Result<(), Failed> {
-        self.shared.ask(self.resource, self.names, done).await
+        self.shared.ask(Some(self.resource), self.names, done).await
     }
 
     /// Tells of what etcd was asked for, if it was done.

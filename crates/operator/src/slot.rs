@@ -4,6 +4,7 @@
 //! ask it, and the pod that waits for a go-ahead. Never: anything concluded about a volume that no pod has looked at.
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
@@ -11,14 +12,14 @@ use quorate_core::model::{
 };
 use quorate_pod::contract::Report;
 
-use crate::pod_state::{PodState, Stage};
+use crate::pod_state::{PodState, Stage, UNSCHEDULED};
 use crate::record::VolumeRecord;
 
 /// After this long a pod that was refused is made anew, so that it looks again.
 const REFUSED_MS: u64 = 60_000;
 
 /// The EtcdPeer of a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
     /// Its uid.
     pub uid: String,
@@ -26,6 +27,10 @@ pub struct Peer {
     pub deleting: bool,
     /// It carries the finalizer that has its claim deleted.
     pub takes_claim: bool,
+    /// The other finalizers that it carries.
+    pub finalizers: Vec<String>,
+    /// Whose it is.
+    pub owner: Owner,
     /// Which etcd.
     pub version: Version,
     /// Which volume.
@@ -34,8 +39,22 @@ pub struct Peer {
     pub config: String,
 }
 
+/// Whose an EtcdPeer is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Owner {
+    /// This EtcdCluster's.
+    Ours,
+    /// A former EtcdCluster's of that name: it is on its way out.
+    Former,
+    /// Nobody's: its EtcdCluster was deleted without it, or somebody made it by hand. Besides the controller that it
+    /// lacks it has these owners.
+    Nobody(Vec<OwnerReference>),
+    /// Somebody else's, in words.
+    Other(String),
+}
+
 /// The claim of a slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// Its uid.
     pub uid: String,
@@ -43,6 +62,10 @@ pub struct Claim {
     pub deleting: bool,
     /// What is written on it.
     pub record: Option<VolumeRecord>,
+    /// It has no volume yet; in words.
+    pub unbound: Option<String>,
+    /// How much storage it asks for, as a Kubernetes quantity.
+    pub asks_for: Option<String>,
 }
 
 /// Everything of one slot.
@@ -54,6 +77,8 @@ pub struct SlotObjects {
     pub claim: Option<Claim>,
     /// The uid of its ReplicaSet.
     pub set: Option<String>,
+    /// Why its ReplicaSet cannot make a pod.
+    pub set_fails: Option<String>,
     /// Its pods, oldest first.
     pub pods: Vec<PodState>,
 }
@@ -158,15 +183,18 @@ impl SlotObjects {
         };
         let alive = |p: &&PodState| matches!(p.stage, Stage::Running { .. } | Stage::Passing);
         let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
-        if self
-            .pods
-            .iter()
-            .filter(|p| p.terminating || !owned)
-            .any(|p| alive(&p))
-        {
+        // What is left of a pod on a node that was lost never goes. The volume's lock lets only one etcd run, so if a
+        // newer pod's does, the older one's does not.
+        let newest = self.pods.iter().rfind(alive);
+        let replaced = newest.is_some_and(|p| !p.terminating && matches!(p.stage, Stage::Running { .. }));
+        let mut going = self.pods.iter().filter(|p| p.terminating || !owned);
+        if !(owned && replaced) && going.any(|p| alive(&p)) {
             return (Process::Stopping, Place::Ready);
         }
         let Some(peer) = self.peer.as_ref().filter(|p| !p.deleting) else {
+            if let Some(Owner::Other(whose)) = self.peer.as_ref().map(|p| &p.owner) {
+                return (stopped, preparing(whose));
+            }
             let going = self.peer.is_some() || !self.pods.is_empty() || self.set.is_some();
             // For no version in particular: what comes next is made when this is gone.
             return (
@@ -180,7 +208,10 @@ impl SlotObjects {
         };
         let Some(pod) = self.pod() else {
             let place = if peer.fits(generation, spec) {
-                preparing("its pod is being made")
+                match &self.set_fails {
+                    Some(why) => preparing(&format!("its pod cannot be made: {why}")),
+                    None => preparing("its pod is being made"),
+                }
             } else {
                 Place::Absent
             };
@@ -204,7 +235,13 @@ impl SlotObjects {
             return (stopped, Place::Absent);
         }
         match &pod.stage {
-            Stage::Coming(why) => (stopped, preparing(why)),
+            Stage::Coming(why) => {
+                let unbound = self.claim.as_ref().and_then(|c| c.unbound.as_ref());
+                match unbound.filter(|_| why.starts_with(UNSCHEDULED)) {
+                    Some(unbound) => (stopped, preparing(&format!("{unbound}; {why}"))),
+                    None => (stopped, preparing(why)),
+                }
+            }
             Stage::Parked if !self.recorded(generation) => {
                 (stopped, preparing("its volume is put on record"))
             }

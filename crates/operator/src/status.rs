@@ -262,6 +262,30 @@ pub fn held(
     }
 }
 
+/// The status of an EtcdPeer whose EtcdCluster does not exist.
+pub fn ownerless(
+    last: &PeerStatus,
+    names: &Names,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> PeerStatus {
+    let holds = Holds {
+        kind: "Ready",
+        status: Some(false),
+        reason: "NoCluster",
+        message: format!(
+            "there is no EtcdCluster {:?} in this namespace, so nothing is done about this EtcdPeer; create that \
+             EtcdCluster, which takes it up, or delete this. EtcdPeers are made by quorate; there is no need to",
+            names.cluster
+        ),
+    };
+    PeerStatus {
+        conditions: vec![condition(holds, &last.conditions, generation, now)],
+        observed_generation: generation,
+        ..last.clone()
+    }
+}
+
 /// The lowest minor of all members. `None` while one of them does not answer, for then etcd itself goes on as before.
 fn agreed(versions: impl Iterator<Item = Option<Version>>) -> Option<String> {
     let versions: Option<Vec<Version>> = versions.collect();
@@ -294,6 +318,19 @@ fn condition(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_without_a_cluster_is_told_once() {
+        let (names, at) = (Names::of("n", "c"), |s| jiff::Timestamp::from_second(s).unwrap());
+        let told = ownerless(&PeerStatus::default(), &names, Some(1), at(1));
+        let message = &told.conditions[0].message;
+        assert!(message.contains("no EtcdCluster \"c\""), "{message}");
+        assert_eq!(
+            ownerless(&told, &names, Some(1), at(9)),
+            told,
+            "time alone changes nothing"
+        );
+    }
 
     #[test]
     fn the_version_of_a_cluster_is_the_lowest_of_all_its_members() {

@@ -1,14 +1,15 @@
 //! What a cluster's objects need besides the plan's steps: Services, budget, claims and ReplicaSets for the EtcdPeers
-//! there are, records on claims, and the end of EtcdPeers that take their claim along.
+//! there are, records on claims, and storage that is to grow.
 //!
-//! In: what is there. Out: [`Effect`]s, none if all is as it should be. Never: a claim deleted before its pods are gone; a
-//! record replaced that is the only proof of what a volume was.
+//! In: what is there. Out: [`Effect`]s, none if all is as it should be. Never: a record
+//! replaced that is the only proof of what a volume was.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use quorate_api::Quantity;
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
 use quorate_core::memory::{ChangeKind, Mark};
@@ -16,11 +17,13 @@ use quorate_core::model::Ordinal;
 
 use crate::build::{Plot, budget, claim, replica_set, service};
 use crate::effect::{Effect, Kind, News, Object};
+use crate::ending::{end, stay};
 use crate::execute::{Done, take_down};
+use crate::gather::requested;
 use crate::names::VOLUME_ANNOTATION;
 use crate::observe::Objects;
 use crate::record::VolumeRecord;
-use crate::slot::SlotObjects;
+use crate::slot::{Owner, Peer, SlotObjects};
 
 /// What is there of the objects that belong to the cluster as a whole.
 #[derive(Clone, Debug, Default)]
@@ -66,20 +69,70 @@ fn services(plot: &Plot<'_>, whole: &Whole, done: &mut Done) {
 
 fn budgets(plot: &Plot<'_>, whole: &Whole, voters: usize, done: &mut Done) {
     let min = |b: &PodDisruptionBudget| b.spec.as_ref().and_then(|s| s.min_available.clone());
-    match (budget::budget(plot, voters), &whole.budget) {
-        (Some(wanted), None) => done
-            .effects
-            .push(Effect::Create(Object::Budget(Box::new(wanted)))),
-        (Some(wanted), Some(present)) if min(&wanted) != min(present) => {
-            done.effects.push(Effect::Apply(Object::Budget(Box::new(wanted))));
+    let name = &plot.names.cluster;
+    let stay = budget::must_stay(voters, plot.cluster.replicas).unwrap_or_default();
+    let (effect, reason, message) = match (budget::budget(plot, voters), &whole.budget) {
+        (Some(wanted), None) => (
+            Effect::Create(Object::Budget(Box::new(wanted))),
+            "BudgetCreated",
+            format!("Created the PodDisruptionBudget {name:?}: {stay} members must stay"),
+        ),
+        (Some(wanted), Some(present)) if min(&wanted) != min(present) => (
+            Effect::Apply(Object::Budget(Box::new(wanted))),
+            "BudgetChanged",
+            format!("Changed the PodDisruptionBudget {name:?}: {stay} members must stay"),
+        ),
+        (None, Some(present)) => (
+            Effect::Delete {
+                kind: Kind::Budget,
+                name: name.clone(),
+                uid: present.metadata.uid.clone().unwrap_or_default(),
+            },
+            "BudgetDeleted",
+            format!("Deleted the PodDisruptionBudget {name:?}: a single member needs none"),
+        ),
+        _ => return,
+    };
+    done.effects.push(effect);
+    done.news
+        .push(News::done(reason, ("PodDisruptionBudget", name), message));
+}
+
+/// Claims that are to ask for more storage than they do. What a claim has is never taken back; and an EtcdPeer keeps the
+/// size that it was made with, for no member has to be made anew for this.
+pub fn growth(plot: &Plot<'_>, objects: &Objects) -> Done {
+    let mut done = Done::default();
+    let Some(storage) = requested(&plot.cluster.claim) else {
+        return done;
+    };
+    let bytes = |text: &str| Quantity::new(text).units().ok();
+    for (ordinal, slot) in &objects.slots {
+        let wanted = ordinal.0 < plot.cluster.replicas;
+        let Some(claim) = slot.claim.as_ref().filter(|c| wanted && !c.deleting) else {
+            continue;
+        };
+        let has = claim.asks_for.as_deref();
+        let grows = matches!((bytes(storage), has.and_then(bytes)), (Some(to), Some(from)) if to > from);
+        if !grows {
+            continue;
         }
-        (None, Some(present)) => done.effects.push(Effect::Delete {
-            kind: Kind::Budget,
-            name: plot.names.cluster.clone(),
-            uid: present.metadata.uid.clone().unwrap_or_default(),
-        }),
-        _ => {}
+        let name = plot.names.member(*ordinal).to_string();
+        let message = format!(
+            "Asked for {storage} of storage instead of {} for the claim {name:?}",
+            has.unwrap_or_default()
+        );
+        done.effects.push(Effect::Grow {
+            name: name.clone(),
+            uid: claim.uid.clone(),
+            storage: storage.to_owned(),
+        });
+        done.news.push(News::done(
+            "ClaimResized",
+            ("PersistentVolumeClaim", &name),
+            message,
+        ));
     }
+    done
 }
 
 fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, done: &mut Done) {
@@ -93,18 +146,47 @@ fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects
     }
     let Some(peer) = &slot.peer else { return };
     if peer.deleting {
-        return end(slot, &name, done);
+        return end(plot.names, Some(memory), ordinal, slot, done);
+    }
+    let wanted = ordinal.0 < plot.cluster.replicas;
+    done.effects
+        .extend(stay(plot.names, memory, ordinal, (wanted, slot)));
+    if let Owner::Nobody(others) = &peer.owner {
+        adopt(plot, (&name, peer), others, done);
     }
     if slot.claim.is_none() {
         let made = claim::claim(plot, ordinal, memory);
         done.effects.push(Effect::Create(Object::Claim(Box::new(made))));
+        let (about, message) = (
+            ("PersistentVolumeClaim", name.as_str()),
+            format!("Created the claim {name:?}"),
+        );
+        done.news.push(News::done("ClaimCreated", about, message));
     }
     if slot.set.is_none() {
         let owner = owner_of_set(&name, &peer.uid);
         let made = replica_set::replica_set(plot, ordinal, peer, owner);
         done.effects.push(Effect::Create(Object::Set(Box::new(made))));
+        let message = format!("Created the ReplicaSet {name:?}");
+        done.news
+            .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
     }
     record(memory, ordinal, slot, &name, done);
+}
+
+/// An EtcdPeer that was left behind when its EtcdCluster was deleted is taken up again, with the member in it. If it is
+/// not what is wanted, it is made anew like any other.
+fn adopt(plot: &Plot<'_>, (name, peer): (&str, &Peer), others: &[OwnerReference], done: &mut Done) {
+    let mut owners = others.to_vec();
+    owners.push(plot.owner.clone());
+    done.effects.push(Effect::Adopt {
+        name: name.to_owned(),
+        uid: peer.uid.clone(),
+        owners,
+    });
+    let message = format!("Adopted the EtcdPeer {name:?}, which had no owner");
+    done.news
+        .push(News::done("PeerAdopted", ("EtcdPeer", name), message));
 }
 
 /// Was the place made for a member that is not wanted any more, before anything was started in it? No plan knows of such
@@ -120,31 +202,6 @@ fn abandoned(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObje
         record.is_some_and(|r| r.mark == Mark::Never && r.generation == remembered.generation)
     });
     idle && unused && ordinal.0 >= plot.cluster.replicas
-}
-
-/// An EtcdPeer that is being deleted and takes its claim along: the pod first, then the claim, then it.
-fn end(slot: &SlotObjects, name: &str, done: &mut Done) {
-    let Some(peer) = slot.peer.as_ref().filter(|p| p.takes_claim) else {
-        return;
-    };
-    let delete = |kind, uid: &String| Effect::Delete {
-        kind,
-        name: name.to_owned(),
-        uid: uid.clone(),
-    };
-    if let Some(set) = &slot.set {
-        done.effects.push(delete(Kind::Set, set));
-    } else if slot.pods.is_empty() {
-        match &slot.claim {
-            Some(claim) if !claim.deleting => done.effects.push(delete(Kind::Claim, &claim.uid)),
-            Some(_) => {}
-            None => done.effects.push(Effect::Finalizers {
-                name: name.to_owned(),
-                uid: peer.uid.clone(),
-                finalizers: Vec::new(),
-            }),
-        }
-    }
 }
 
 /// Puts the volume that a pod has looked at on record, and keeps the record up to date. A record of the same generation

@@ -28,12 +28,15 @@ pub struct Admission {
     pub how: How,
     /// Whose data is there; none for a first start.
     pub identity: Option<Identity>,
+    /// A member has served from that data.
+    pub served: bool,
 }
 
 /// One thing to do; between any two of them a crash may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Deletes the oldest asides, if the member goes on from data.
+    /// Deletes the oldest asides, if the member goes on from data that it has served from: only then is what it
+    /// replaced known to be of no use.
     Thin,
     /// Puts older generations out of the way.
     SetAside,
@@ -85,7 +88,7 @@ pub(crate) fn run(
 ) -> Result<(), Error> {
     let generation = gate.generation;
     match act {
-        Act::Thin if admission.identity.is_some() => aside::thin(layout, generation),
+        Act::Thin if admission.served => aside::thin(layout, generation),
         Act::Thin => Ok(()),
         Act::SetAside => {
             aside::has_room(layout, generation)?;
@@ -147,6 +150,7 @@ pub fn noted(gate: &Gate<'_>, mut entry: Entry, admission: &Admission) -> Entry 
             entry.came_to_nothing = false;
             entry.member = Some(identity.member);
             entry.cluster = Some(identity.cluster);
+            entry.served |= admission.served;
         }
         None => entry.pod = Some(gate.pod.to_owned()),
     }

@@ -167,6 +167,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
             return Decision::Pass(Admission {
                 how: How::Resume,
                 identity: Some(*identity),
+                served: entry.served,
             });
         }
     }
@@ -198,6 +199,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
         (How::New { .. } | How::Join { .. }, Data::Blank) => Decision::Pass(Admission {
             how: go.how,
             identity: None,
+            served: false,
         }),
         (How::New { .. } | How::Join { .. }, _) if entry.may_have_promised() => refuse(format!(
             "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
@@ -208,6 +210,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
             Decision::Pass(Admission {
                 how: go.how,
                 identity: None,
+                served: false,
             })
         }
         (How::Resume | How::Settle, Data::Member(found)) => {
@@ -219,6 +222,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
                 Decision::Pass(Admission {
                     how: go.how,
                     identity: Some(*found),
+                    served: entry.served || go.served,
                 })
             } else {
                 let whole = |id: Option<String>| id.unwrap_or("any".to_owned());

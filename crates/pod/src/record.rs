@@ -42,6 +42,9 @@ pub struct Entry {
     /// Its first start was watched, and ended before it had a log: nothing was promised. Until it is made once more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub came_to_nothing: bool,
+    /// A member has served from it, as the operator saw.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub served: bool,
     /// What was last let through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Started>,
@@ -197,6 +200,7 @@ mod tests {
         *record.entry_mut(Generation(11)) = Entry {
             fired: true,
             came_to_nothing: false,
+            served: true,
             started: Some(Started {
                 version: Version::new(3, 6, 1),
                 config: "c".to_owned(),

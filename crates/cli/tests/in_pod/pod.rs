@@ -260,6 +260,7 @@ impl Pod<'_> {
             how,
             member: None,
             cluster: None,
+            served: false,
         }
     }
 

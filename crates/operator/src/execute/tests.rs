@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::*;
 use crate::build::Images;
-use crate::names::Names;
+use crate::names::{CLAIM_FINALIZER, Names};
 use crate::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
-use crate::slot::{Claim, Peer};
+use crate::slot::{Claim, Owner, Peer};
 
 const MANIFEST: &str = "apiVersion: etcd.improbable.io/v1alpha1
 kind: EtcdCluster
@@ -57,6 +57,8 @@ pub(crate) fn peer() -> Peer {
         uid: "peer-1".to_owned(),
         deleting: false,
         takes_claim: false,
+        finalizers: Vec::new(),
+        owner: Owner::Ours,
         version: V,
         generation: Generation(0),
         config: "config-0".to_owned(),
@@ -70,8 +72,10 @@ pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> 
             uid: "claim-1".to_owned(),
             deleting: false,
             record,
+            ..Claim::default()
         }),
         set: Some("set-1".to_owned()),
+        set_fails: None,
         pods: Vec::new(),
     };
     pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
@@ -176,6 +180,12 @@ fn a_crashing_pod_is_made_anew() {
     status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
     let done = effects(slot(&[status], None), &memory(Mark::Started), &start(V)).unwrap();
     assert!(matches!(&done.effects[..], [Effect::Delete { kind: Kind::Pod, uid, .. }] if uid == UID));
+    assert_eq!(done.news[0].reason, "PodReplaced");
+    assert!(
+        done.news[0].message.contains("exit code 2"),
+        "{}",
+        done.news[0].message
+    );
 }
 
 #[test]
@@ -224,4 +234,30 @@ fn a_stop_keeps_the_claim_and_a_scaled_away_member_does_not() {
         panic!("{:?}", done.effects);
     };
     assert_eq!(finalizers, &[CLAIM_FINALIZER]);
+}
+
+#[test]
+fn the_claim_of_a_scaled_away_member_says_so_before_it_is_to_go() {
+    let was = VolumeRecord::of(&memory(Mark::Started), Ordinal(0), "volume-1");
+    let mut gone = memory(Mark::Never);
+    gone.slots.entry(Ordinal(0)).or_default().generation = Generation(1);
+    let aside = Step::SetAside {
+        ordinal: Ordinal(0),
+        generation: Generation(0),
+    };
+    let done = effects(slot(&[], Some(was)), &gone, &aside).unwrap();
+    let [
+        Effect::Annotate {
+            kind: Kind::Claim,
+            annotations,
+            ..
+        },
+        Effect::Finalizers { .. },
+        Effect::Delete { kind: Kind::Peer, .. },
+    ] = &done.effects[..]
+    else {
+        panic!("{:?}", done.effects);
+    };
+    let record = VolumeRecord::read(&annotations[VOLUME_ANNOTATION]).unwrap();
+    assert_eq!((record.mark, record.generation), (Mark::Never, Generation(1)));
 }

@@ -124,6 +124,7 @@ fn a_go_ahead_counts_for_its_own_pod_only() {
             how: How::Resume,
             member: None,
             cluster: None,
+            served: false,
         };
         let mut pod = pod(at_the_gate(&report(Found::Empty, None)));
         let annotations = pod.metadata.annotations.get_or_insert_default();

@@ -23,6 +23,8 @@ fn peer() -> Peer {
         uid: "peer-1".to_owned(),
         deleting: false,
         takes_claim: false,
+        finalizers: Vec::new(),
+        owner: Owner::Ours,
         version: Version::new(3, 6, 1),
         generation: Generation(0),
         config: "config-0".to_owned(),
@@ -41,8 +43,10 @@ fn slot(pods: &[Value]) -> SlotObjects {
             uid: "claim-1".to_owned(),
             deleting: false,
             record: Some(record("volume-1")),
+            ..Claim::default()
         }),
         set: Some("set-1".to_owned()),
+        set_fails: None,
         pods: Vec::new(),
     };
     pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
@@ -143,6 +147,45 @@ fn a_pod_whose_peer_is_gone_or_that_is_told_to_go_is_stopping() {
     told.peer = None;
     told.set = None;
     assert_eq!(view(&told, &known()).place, Place::Absent);
+}
+
+#[test]
+fn what_a_lost_node_left_does_not_hide_the_pod_that_runs() {
+    let running = etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}));
+    let mut slot = slot(&[running.clone(), running]);
+    slot.pods[0].terminating = true;
+    assert!(matches!(view(&slot, &known()).process, Process::Running { .. }));
+    slot.pods[1].stage = Stage::Passing;
+    assert_eq!(
+        view(&slot, &known()).process,
+        Process::Stopping,
+        "it may still wait for the volume"
+    );
+    slot.pods[1].stage = Stage::Running { since: NOW };
+    slot.peer = None;
+    assert_eq!(view(&slot, &known()).process, Process::Stopping);
+}
+
+#[test]
+fn it_is_said_why_there_is_no_pod() {
+    let why = |slot: &SlotObjects| match view(slot, &known()).place {
+        Place::Preparing { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    let mut none = slot(&[]);
+    none.set_fails = Some("exceeded quota: small".to_owned());
+    assert_eq!(why(&none), "its pod cannot be made: exceeded quota: small");
+    let unscheduled = json!({"type": "PodScheduled", "status": "False", "message": "unbound claims"});
+    let mut pending = slot(&[json!({"phase": "Pending", "conditions": [unscheduled]})]);
+    assert_eq!(why(&pending), "its pod cannot be scheduled: unbound claims");
+    pending.claim.as_mut().unwrap().unbound = Some("its claim c-0 is not bound yet".to_owned());
+    assert_eq!(
+        why(&pending),
+        "its claim c-0 is not bound yet; its pod cannot be scheduled: unbound claims"
+    );
+    let mut coming = slot(&[json!({"phase": "Pending"})]);
+    coming.claim = pending.claim.clone();
+    assert_eq!(why(&coming), "its pod is being made");
 }
 
 #[test]

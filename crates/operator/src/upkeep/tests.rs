@@ -5,7 +5,6 @@ use quorate_pod::contract::Found;
 use super::*;
 use crate::execute::tests::{Ground0, peer, slot};
 use crate::pod_state::tests::{at_the_gate, etcd_in, report};
-use crate::slot::{Claim, Peer};
 
 fn kept(slot: SlotObjects, ordinal: u32, memory: &Memory) -> Vec<String> {
     let (ground, mut objects) = (Ground0::new(), Objects::default());
@@ -30,11 +29,59 @@ fn a_peer_gets_its_claim_and_its_replica_set() {
         peer: Some(peer()),
         ..SlotObjects::default()
     };
-    let made = kept(only, 0, &Memory::default());
+    let made = kept(only.clone(), 0, &Memory::default());
     assert_eq!(
         made,
         ["create PersistentVolumeClaim c-0", "create ReplicaSet c-0"]
     );
+    let (ground, memory) = (Ground0::new(), Memory::default());
+    let mut done = Done::default();
+    member(&ground.plot(), &memory, Ordinal(0), &only, &mut done);
+    let told: Vec<&str> = done.news.iter().map(|n| n.reason).collect();
+    assert_eq!(told, ["ClaimCreated", "ReplicaSetCreated"]);
+}
+
+#[test]
+fn a_peer_that_nobody_owns_is_taken_up_with_what_it_has() {
+    let other = OwnerReference {
+        uid: "other".to_owned(),
+        ..OwnerReference::default()
+    };
+    let mut left = slot(
+        &[etcd_in(serde_json::json!({"running": {}}))],
+        recorded("volume-1"),
+    );
+    left.peer.as_mut().unwrap().owner = Owner::Nobody(vec![other.clone()]);
+    let (ground, memory) = (Ground0::new(), Memory::default());
+    let mut done = Done::default();
+    member(&ground.plot(), &memory, Ordinal(0), &left, &mut done);
+    let [Effect::Adopt { owners, .. }] = &done.effects[..] else {
+        panic!("{:?}", done.effects);
+    };
+    assert_eq!(owners, &[other, ground.plot().owner.clone()]);
+    assert_eq!(done.news[0].reason, "PeerAdopted");
+}
+
+#[test]
+fn a_claim_asks_for_more_and_never_for_less() {
+    let ground = Ground0::new(); // It wants 1Gi.
+    let asked = |asks_for: Option<&str>, ordinal| {
+        let mut slot = slot(&[], recorded("volume-1"));
+        slot.claim.as_mut().unwrap().asks_for = asks_for.map(str::to_owned);
+        let objects = Objects {
+            slots: [(Ordinal(ordinal), slot)].into(),
+        };
+        let done = growth(&ground.plot(), &objects);
+        assert_eq!(done.effects.len(), done.news.len());
+        done.effects.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let grows = "have PersistentVolumeClaim c-0 ask for 1Gi";
+    assert_eq!(asked(Some("500Mi"), 0), [grows]);
+    assert_eq!(asked(Some("1000Mi"), 0), [grows]);
+    for enough in [Some("1Gi"), Some("1024Mi"), Some("2Gi"), Some("gibberish"), None] {
+        assert_eq!(asked(enough, 0), [""; 0], "{enough:?}");
+    }
+    assert_eq!(asked(Some("500Mi"), 4), [""; 0], "it is not wanted any more");
 }
 
 #[test]
@@ -75,36 +122,6 @@ fn a_volume_is_put_on_record_once_and_never_over_another() {
     memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Intended;
     let another = Some(VolumeRecord::of(&memory, Ordinal(0), ""));
     assert_eq!(kept(slot(&[parked], another), 0, &memory), [""; 0]);
-}
-
-#[test]
-fn a_claim_goes_after_its_pod_and_its_peer_last() {
-    let ending = |set: bool, pods: bool, claim: Option<bool>| {
-        let running = etcd_in(serde_json::json!({"running": {}}));
-        let pods: &[_] = if pods { &[running] } else { &[] };
-        let mut slot = slot(pods, None);
-        slot.peer = Some(Peer {
-            deleting: true,
-            takes_claim: true,
-            ..peer()
-        });
-        slot.set = slot.set.filter(|_| set);
-        slot.claim = claim.map(|deleting| Claim {
-            uid: "claim-1".to_owned(),
-            deleting,
-            record: None,
-        });
-        kept(slot, 0, &Memory::default())
-    };
-    assert_eq!(ending(true, true, Some(false)), ["delete Set c-0"]);
-    assert_eq!(
-        ending(false, true, Some(false)),
-        [""; 0],
-        "its pod may still use it"
-    );
-    assert_eq!(ending(false, false, Some(false)), ["delete Claim c-0"]);
-    assert_eq!(ending(false, false, Some(true)), [""; 0]);
-    assert_eq!(ending(false, false, None), ["set the finalizers of EtcdPeer c-0"]);
 }
 
 #[test]

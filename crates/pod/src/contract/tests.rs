@@ -33,6 +33,7 @@ fn go_ahead(how: How) -> GoAhead {
         how,
         member: None,
         cluster: Some(ClusterId(0xab)),
+        served: false,
     }
 }
 

@@ -100,6 +100,7 @@ fn go(how: How) -> GoAhead {
         how,
         member: None,
         cluster: None,
+        served: false,
     }
 }
 
@@ -163,7 +164,11 @@ fn a_first_start_needs_a_go_ahead_and_a_volume_where_nothing_ran() {
         },
     ] {
         let decision = decided(Entry::default(), &Data::Nothing, Some(go(how.clone())));
-        let admission = Admission { how, identity: None };
+        let admission = Admission {
+            how,
+            identity: None,
+            served: false,
+        };
         assert_eq!(decision, Decision::Pass(admission));
     }
     let executed = || Entry {
@@ -320,6 +325,7 @@ fn killed_after(acts: usize, pod: &Pod) -> Record {
     let admission = Admission {
         how: new(),
         identity: None,
+        served: false,
     };
     let mut now = record.clone();
     for act in Act::ALL.into_iter().take(acts) {
@@ -358,6 +364,49 @@ fn a_crash_after_any_act_leaves_a_gate_that_passes() {
         let entry = after.entry(Generation(1));
         assert!(!entry.fired && entry.pod.as_deref() == Some("uid"));
     }
+}
+
+#[test]
+fn what_was_replaced_is_thinned_out_only_once_its_replacement_has_served() {
+    let admitted = |entry: &Entry, go: Option<GoAhead>| {
+        let entry = Entry {
+            member: Some(MemberId(1)),
+            cluster: Some(ClusterId(7)),
+            ..entry.clone()
+        };
+        match decided(entry, &member(1), go) {
+            Decision::Pass(admission) => admission,
+            other => panic!("{other:?}"),
+        }
+    };
+    let same = started(Version::new(3, 6, 1), "c");
+    let resume = |served| GoAhead {
+        served,
+        ..go(How::Resume)
+    };
+    let other = started(Version::new(3, 6, 0), "c");
+    assert!(!admitted(&same, None).served);
+    assert!(!admitted(&other, Some(resume(false))).served);
+    let known = admitted(&other, Some(resume(true)));
+    assert!(known.served);
+    // From then on the volume itself knows.
+    let pod = Pod::new();
+    let volume = pod.volume();
+    let noted = crate::admit::noted(&gate(&pod, &volume), same, &known);
+    assert!(noted.served && admitted(&noted, None).served);
+    let layout = pod.layout();
+    for aside in ["g0-1", "g0-2", "g0-3"] {
+        std::fs::create_dir_all(layout.asides().join(aside).join("member")).unwrap();
+    }
+    let mut now = record(noted);
+    let unproven = Admission {
+        served: false,
+        ..known.clone()
+    };
+    admit::run(Act::Thin, &gate(&pod, &volume), &layout, &mut now, &unproven).unwrap();
+    assert_eq!(crate::aside::count(&layout).unwrap(), 3);
+    admit::run(Act::Thin, &gate(&pod, &volume), &layout, &mut now, &known).unwrap();
+    assert_eq!(crate::aside::count(&layout).unwrap() as usize, crate::aside::KEPT);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as K8sTime;
 use kube::{Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
@@ -269,6 +270,16 @@ impl Api {
                 Kind::Budget => self.annotate::<PodDisruptionBudget>(name, uid, annotations),
                 Kind::Secret => Ok(()),
             },
+            Effect::Adopt { name, uid, owners } => self.change::<EtcdPeer>(name, Some(uid), |p| {
+                p.metadata.owner_references = Some(owners.clone());
+            }),
+            Effect::Grow { name, uid, storage } => {
+                self.change::<PersistentVolumeClaim>(name, Some(uid), |c| {
+                    let resources = c.spec.get_or_insert_default().resources.get_or_insert_default();
+                    let requests = resources.requests.get_or_insert_default();
+                    requests.insert("storage".to_owned(), Quantity(storage.clone()));
+                })
+            }
             Effect::Finalizers {
                 name,
                 uid,

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::{Ordinal, Version, VersionPath};
+use quorate_operator::effect::Effect;
 
 use super::kubelet::Phase;
 use super::operator::{KINDS, Operator};
@@ -122,8 +124,25 @@ impl KubeWorld {
         }
     }
 
+    /// The operator dies just when an EtcdPeer is to take its claim along, and its member is perhaps wanted again.
+    pub(super) fn change_of_mind(&mut self, me: &mut Operator, effect: &Effect) {
+        let Effect::Finalizers { finalizers, .. } = effect else {
+            return;
+        };
+        let kills = self.trouble.rates.contains_key(&KubeFault::KillOperator);
+        if !kills || finalizers.is_empty() || self.rng.u8(..3) == 0 {
+            return;
+        }
+        me.dies_in = Some(1); // This request is counted, too.
+        self.reached("stage", "KilledBeforePeerWent");
+        if self.rng.bool() {
+            self.wants.replicas = self.rng.u32(1..=5);
+            self.apply_wants();
+        }
+    }
+
     fn edit(&mut self) {
-        match self.rng.u8(..10) {
+        match self.rng.u8(..11) {
             0..5 => self.wants.replicas = self.rng.u32(1..=5),
             5..7 => {
                 let next = VERSIONS[self.rng.usize(..VERSIONS.len())];
@@ -132,6 +151,7 @@ impl KubeWorld {
                 }
             }
             7..9 => self.wants.reason = self.rng.u8(..4),
+            9 => self.wants.storage += 1,
             _ => self.wants.paused = !self.wants.paused,
         }
         self.apply_wants();
@@ -265,10 +285,33 @@ impl KubeWorld {
                 }
                 let name = self.names.cluster.clone();
                 let _ = self.api.delete::<EtcdCluster>(&name, None);
+                if self.rng.u8(..4) == 0 {
+                    self.leave_orphans();
+                }
                 self.recreate_at = Some(now + self.rng.u64(1..120));
             }
         }
         true
+    }
+
+    /// The cluster was deleted without what it had made.
+    fn leave_orphans(&mut self) {
+        self.reached("stage", "Orphaned");
+        for name in self.api.peers.live.keys().cloned().collect::<Vec<_>>() {
+            let _ = self
+                .api
+                .change::<EtcdPeer>(&name, None, |p| p.metadata.owner_references = None);
+        }
+        for name in self.api.services.live.keys().cloned().collect::<Vec<_>>() {
+            let _ = self
+                .api
+                .change::<Service>(&name, None, |s| s.metadata.owner_references = None);
+        }
+        for name in self.api.budgets.live.keys().cloned().collect::<Vec<_>>() {
+            let _ = self.api.change::<PodDisruptionBudget>(&name, None, |b| {
+                b.metadata.owner_references = None;
+            });
+        }
     }
 
     fn reboot(&mut self) -> bool {
@@ -325,6 +368,7 @@ impl KubeWorld {
     pub(super) fn heal(&mut self) {
         self.log.event("world", format_args!("everything heals"));
         self.etcd.heal();
+        self.trouble.rates.clear();
         self.crashing.clear();
         self.away_until = 0;
         self.operators.truncate(1);

@@ -98,6 +98,16 @@ impl KubeWorld {
         if services != 2 || budget != (wanted > 1) {
             return Some(format!("{services} Services, budget: {budget}"));
         }
+        if let Some(peer) = api.peers.live.values().find(|p| p.owner_references().is_empty()) {
+            return Some(format!("EtcdPeer {} has no owner", peer.name_any()));
+        }
+        let size = format!("{}Gi", self.wants.storage);
+        let asks = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
+            c.spec.as_ref().and_then(quorate_operator::gather::requested) == Some(size.as_str())
+        };
+        if let Some(claim) = api.claims.live.values().find(|c| !asks(c)) {
+            return Some(format!("claim {} does not ask for {size}", claim.name_any()));
+        }
         let going = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
             c.metadata.deletion_timestamp.is_some()
         };

@@ -14,11 +14,12 @@ use quorate_core::model::{Basis, Observed, Outcome, Refused, Spec, StepKind, Ste
 use quorate_core::{Memory, Plan, Step};
 use quorate_operator::build::{Images, Plot};
 use quorate_operator::effect::Effect;
+use quorate_operator::ending::endings;
 use quorate_operator::execute::Executor;
 use quorate_operator::gather::Seen;
 use quorate_operator::observe::{Look, Objects};
 use quorate_operator::pass::{decide, remembered, wanted};
-use quorate_operator::upkeep::{Whole, upkeep};
+use quorate_operator::upkeep::{Whole, growth, upkeep};
 
 use super::api::{ApiError, time};
 use super::world::KubeWorld;
@@ -229,6 +230,7 @@ impl KubeWorld {
             Act::Effect(effect) => {
                 self.say(me, &effect);
                 self.request(me, |api| api.apply(&effect))?;
+                self.change_of_mind(me, &effect);
             }
             Act::Step(step) => {
                 if !me.covers(now) {
@@ -395,22 +397,14 @@ impl KubeWorld {
         let Some(resource) = clusters.get(&self.names.cluster).cloned() else {
             // It is gone, and with it what was kept of it.
             (me.replaced, me.taken_up, me.last) = (None, false, None);
-            return;
+            return self.finish(me);
         };
-        if resource.metadata.deletion_timestamp.is_some() {
-            return;
-        }
         if me.replaced.is_some() && me.replaced == resource.resource_version() {
             return;
         }
         me.replaced = None;
         let names = self.names.clone();
-        let seen = Seen {
-            peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
-            claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
-            sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
-            pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
-        };
+        let seen = self.seen(me);
         let services = self.api.services.view(me.sees(5, now));
         let whole = Whole {
             services: services.into_iter().map(|(n, s)| (n, (*s).clone())).collect(),
@@ -482,6 +476,9 @@ impl KubeWorld {
             acts.extend(done.effects.into_iter().map(Act::Effect));
         }
         acts.extend(plan.steps.iter().cloned().map(Act::Step));
+        if !spec.paused {
+            acts.extend(growth(&plot, &objects).effects.into_iter().map(Act::Effect));
+        }
         let rest = plan.steps.is_empty() && plan.waits.is_empty();
         let pause = (plan.next_look.as_millis() as u64).div_ceil(crate::TICK_MS);
         me.due = now + if rest { AT_REST } else { pause.clamp(1, AT_REST) };
@@ -495,6 +492,33 @@ impl KubeWorld {
             observed,
             acts,
         });
+    }
+
+    fn seen(&self, me: &mut Operator) -> Seen {
+        let now = self.api.now;
+        Seen {
+            peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
+            claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
+            sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
+            pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
+        }
+    }
+
+    /// What is left to do for a cluster that is gone.
+    fn finish(&mut self, me: &mut Operator) {
+        let objects = self.seen(me).objects(&self.names, "");
+        for effect in endings(&self.names, None, &objects).effects {
+            if !me.covers(self.api.now) || me.dies_in == Some(0) {
+                return;
+            }
+            self.say(me, &effect);
+            me.dies_in = me.dies_in.map(|n| n.saturating_sub(1));
+            if self.request(me, |api| api.apply(&effect)).is_err() {
+                me.due = self.api.now + 4;
+                return;
+            }
+            self.reached("stage", "EndedWithoutCluster");
+        }
     }
 
     fn tell(&mut self, me: &Operator, plan: &Plan) {

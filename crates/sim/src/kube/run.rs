@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 12] = [
+const STAGES: [&str; 16] = [
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -19,7 +19,11 @@ const STAGES: [&str; 12] = [
     "FromData",
     "CameToNothing",
     "ClaimDeleted",
+    "KilledBeforePeerWent",
+    "Orphaned",
+    "EndedWithoutCluster",
     "Converged",
+    "Gone",
     "LeftToPeople",
 ];
 

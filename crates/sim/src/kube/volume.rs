@@ -159,7 +159,7 @@ impl Volume {
         present: Generation,
         admission: &Admission,
     ) -> Result<(), String> {
-        if admission.identity.is_some() {
+        if admission.served {
             self.asides = self.asides.min(rules::KEPT);
         }
         let older: Vec<Generation> = node.volumes.keys().copied().filter(|g| *g < present).collect();

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt;
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{Ordinal, Version};
 use quorate_operator::names::Names;
@@ -20,6 +21,9 @@ use crate::log::EventLog;
 
 /// So many ticks the healed world has to come right.
 const HEALED_TICKS_MAX: u64 = 4000;
+
+/// So many ticks a deleted cluster has to go.
+const LEAVING_TICKS_MAX: u64 = 600;
 
 /// How it can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub struct Wants {
     pub version: Version,
     /// With what, besides.
     pub reason: u8,
+    /// How large the volumes are, in GiB.
+    pub storage: u32,
     /// Nothing is to be done.
     pub paused: bool,
 }
@@ -118,6 +124,7 @@ impl KubeWorld {
             replicas: sizes[rng.usize(..sizes.len())],
             version: versions[rng.usize(..versions.len())],
             reason: 0,
+            storage: 1,
             paused: false,
         };
         let trouble = Trouble::of(&mut rng);
@@ -180,7 +187,7 @@ impl KubeWorld {
             "spec": {
                 "replicas": self.wants.replicas,
                 "version": self.wants.version.to_string(),
-                "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}},
+                "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": format!("{}Gi", self.wants.storage)}}}},
                 "forceRedeploymentReason": format!("r{}", self.wants.reason),
                 "paused": self.wants.paused,
             },
@@ -231,14 +238,48 @@ impl KubeWorld {
             quiet = if self.missing().is_none() { quiet + 1 } else { 0 };
             if quiet >= 30 {
                 self.reached("stage", "Converged");
-                return self.log.event(
+                self.log.event(
                     "world",
                     format_args!("as wanted, {} writes acknowledged", self.writes.count()),
                 );
+                return self.leave();
             }
         }
         let missing = self.missing().unwrap_or_default();
         self.broke(KubeBreak::NoConvergence, missing);
+    }
+
+    /// The user scales it down and deletes it for good: everything goes but the claims of its members.
+    fn leave(&mut self) {
+        self.wants.replicas = self.rng.u32(1..=self.wants.replicas);
+        self.apply_wants();
+        // Mostly while what was scaled away is still going.
+        let waits = |p: &std::sync::Arc<quorate_api::crd::EtcdPeer>| !p.finalizers().is_empty();
+        for _ in 0..self.rng.u64(1..400) {
+            if self.api.peers.live.values().any(waits) && self.rng.u8(..4) == 0 {
+                break;
+            }
+            self.tick();
+        }
+        if self.rng.bool() {
+            self.operators[0].dies_in = Some(self.rng.u32(0..4));
+        }
+        let name = self.names.cluster.clone();
+        let _ = self.api.delete::<EtcdCluster>(&name, None);
+        self.log.event("user", format_args!("deletes it for good"));
+        for _ in 0..LEAVING_TICKS_MAX {
+            self.tick();
+            let api = &self.api;
+            if !self.breaks.is_empty() {
+                return;
+            }
+            if api.peers.live.is_empty() && api.sets.live.is_empty() && api.pods.live.is_empty() {
+                return self.reached("stage", "Gone");
+            }
+        }
+        let left: Vec<&String> = self.api.peers.live.keys().collect();
+        let what = format!("deleted, and the EtcdPeers {left:?} are still there");
+        self.broke(KubeBreak::NoConvergence, what);
     }
 
     fn tick(&mut self) {

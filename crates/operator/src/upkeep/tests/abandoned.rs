@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::*;
 use crate::build::Images;
 use crate::names::{CLAIM_FINALIZER, Names};
-use crate::slot::{Claim, Peer};
+use crate::slot::{Claim, Owner, Peer};
 
 /// The slot that a cluster of one had grown into, and is no longer to.
 const SECOND: Ordinal = Ordinal(1);
@@ -18,6 +18,8 @@ fn place() -> SlotObjects {
             uid: "peer".to_owned(),
             deleting: false,
             takes_claim: false,
+            finalizers: Vec::new(),
+            owner: Owner::Ours,
             version: Version::new(3, 6, 1),
             generation: Generation(0),
             config: "config".to_owned(),
@@ -26,8 +28,10 @@ fn place() -> SlotObjects {
             uid: "claim".to_owned(),
             deleting: false,
             record: Some(VolumeRecord::of(&Memory::default(), SECOND, "volume")),
+            ..Claim::default()
         }),
         set: Some("set".to_owned()),
+        set_fails: None,
         pods: Vec::new(),
     }
 }
