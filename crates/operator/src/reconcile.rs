@@ -29,6 +29,7 @@ use crate::names::Names;
 use crate::observe::{Look, Objects};
 use crate::pass::{decide, remembered, wanted};
 use crate::record::speaks_tls;
+use crate::schedule::SOONEST;
 use crate::status::{Seen, held};
 use crate::tls::secure::{self, Secured};
 use crate::upkeep::upkeep;
@@ -38,8 +39,6 @@ use crate::watch::Watches;
 const EFFECT_LIMIT: Duration = Duration::from_secs(8);
 /// The time between two looks at a cluster at rest. Its members are asked, not the API server.
 const AT_REST: Duration = Duration::from_secs(5);
-/// The shortest time between two looks.
-const SOONEST: Duration = Duration::from_millis(200);
 
 /// What all passes share.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 //! In: options. Out: nothing; it runs until it is told to stop. Members do not notice whether it runs.
 //! Never: two passes over one cluster at once; a pass without the Lease; an error that stops the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,8 +18,10 @@ use crate::build::Images;
 use crate::events::{Reporter, log_line};
 use crate::lease::Candidate;
 use crate::names::Names;
-use crate::reconcile::{Failed, Kept, Shared};
+use crate::passes::Passes;
+use crate::reconcile::{Kept, Shared};
 use crate::requests::Requests;
+use crate::schedule::{Ending, Schedule};
 use crate::serve::Served;
 use crate::tls::secure::Settings;
 use crate::wakeups::Wakeups;
@@ -27,8 +29,8 @@ use crate::watch;
 
 /// Passes at the same time.
 const PASSES_MAX: usize = 8;
-/// The longest pause after failures in a row.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// No pass takes longer. Whatever it waits for has a limit of its own; this is for what nobody thought of.
+const PASS_LIMIT: Duration = Duration::from_secs(120);
 
 /// What an operator needs to know.
 #[derive(Clone, Debug)]
@@ -118,63 +120,41 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
 struct Work {
     shared: Shared,
     wakeups: Arc<Wakeups>,
-    /// When each cluster is to be looked at next; not those under way.
-    due: BTreeMap<Names, Instant>,
+    schedule: Schedule,
     /// Kept between passes; not of those under way.
-    kept: BTreeMap<Names, (Kept, u32)>,
-    /// Clusters that were woken while a pass over them was under way.
-    again: BTreeSet<Names>,
-    passes: JoinSet<Ended>,
-    under_way: BTreeSet<Names>,
-}
-
-struct Ended {
-    names: Names,
-    kept: Kept,
-    failures: u32,
-    result: Result<Option<Duration>, Failed>,
+    kept: BTreeMap<Names, Kept>,
+    passes: Passes<(Kept, Ending)>,
 }
 
 impl Work {
     fn new(shared: Shared, wakeups: Arc<Wakeups>) -> Work {
         let now = Instant::now();
-        let due = shared
-            .watches
-            .clusters()
-            .into_iter()
-            .map(|names| (names, now))
-            .collect();
+        let mut schedule = Schedule::default();
+        for names in shared.watches.clusters() {
+            schedule.wake(names, now);
+        }
         Work {
             shared,
             wakeups,
-            due,
+            schedule,
             kept: BTreeMap::new(),
-            again: Default::default(),
-            passes: JoinSet::new(),
-            under_way: Default::default(),
+            passes: Passes::default(),
         }
     }
 
     async fn go_on(&mut self) {
         loop {
             self.begin_passes();
-            let room = self.passes.len() < PASSES_MAX;
-            let next = self.due.values().min().copied().filter(|_| room);
+            let room = self.passes.count() < PASSES_MAX;
+            let next = self.schedule.next_due().filter(|_| room);
             let next = next.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
             tokio::select! {
-                woken = self.wakeups.next() => self.wake(woken),
-                Some(Ok(ended)) = self.passes.join_next() => self.end(ended),
+                woken = self.wakeups.next() => {
+                    let now = Instant::now();
+                    woken.into_iter().for_each(|names| self.schedule.wake(names, now));
+                }
+                Some((names, came_to)) = self.passes.ended() => self.end(names, came_to),
                 () = tokio::time::sleep_until(next) => {}
-            }
-        }
-    }
-
-    fn wake(&mut self, woken: BTreeSet<Names>) {
-        for names in woken {
-            if self.under_way.contains(&names) {
-                self.again.insert(names);
-            } else {
-                self.due.insert(names, Instant::now());
             }
         }
     }
@@ -182,74 +162,50 @@ impl Work {
     fn begin_passes(&mut self) {
         if !self.shared.tenure.holds() {
             // Looked at again when there is a Lease; a moment later is soon enough.
-            let later = Instant::now() + Duration::from_millis(500);
-            self.due.values_mut().for_each(|due| *due = (*due).max(later));
+            self.schedule.put_off(Instant::now() + Duration::from_millis(500));
             return;
         }
-        while self.passes.len() < PASSES_MAX {
-            let now = Instant::now();
-            let Some(names) = self
-                .due
-                .iter()
-                .find(|(_, due)| **due <= now)
-                .map(|(n, _)| n.clone())
-            else {
+        while self.passes.count() < PASSES_MAX {
+            let Some(names) = self.schedule.begin(Instant::now()) else {
                 return;
             };
-            self.due.remove(&names);
-            self.under_way.insert(names.clone());
-            let (mut kept, failures) = self.kept.remove(&names).unwrap_or_default();
-            let shared = self.shared.clone();
-            self.passes.spawn(async move {
-                let began = Instant::now();
-                let result = shared.pass(&names, &mut kept).await;
-                match &result {
-                    Ok(None) => shared.figures.forget(&names),
-                    other => shared.figures.passed(&names, began.elapsed(), other.is_err()),
-                }
-                Ended {
-                    names,
-                    kept,
-                    failures,
-                    result,
-                }
-            });
+            let kept = self.kept.remove(&names).unwrap_or_default();
+            let pass = pass(self.shared.clone(), names.clone(), kept);
+            self.passes.begin(names, pass);
         }
     }
 
-    fn end(&mut self, ended: Ended) {
-        let Ended {
-            names,
-            kept,
-            failures,
-            result,
-        } = ended;
-        self.under_way.remove(&names);
-        let again = self.again.remove(&names);
-        let (pause, failures) = match result {
-            Ok(None) if !again => return,
-            Ok(None) => (Duration::ZERO, 0),
-            Ok(Some(pause)) => (pause, 0),
-            Err(error) => {
-                let failures = failures.saturating_add(1);
-                let pause = Duration::from_millis(250) * 2u32.saturating_pow(failures.min(8));
-                log_line(&format!(
-                    "{}/{}: {}",
-                    names.namespace,
-                    names.cluster,
-                    chain(&error)
-                ));
-                (pause.min(BACKOFF_MAX), failures)
-            }
-        };
-        let pause = if again && failures == 0 {
-            Duration::ZERO
-        } else {
-            pause
-        };
-        self.due.insert(names.clone(), Instant::now() + pause);
-        self.kept.insert(names, (kept, failures));
+    fn end(&mut self, names: Names, came_to: Option<(Kept, Ending)>) {
+        let (kept, ending) = came_to.unwrap_or((Kept::default(), Ending::Failed));
+        if ending != Ending::Gone {
+            self.kept.insert(names.clone(), kept);
+        }
+        self.schedule.end(names, ending, Instant::now());
     }
+}
+
+/// One pass, and how it ended.
+async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
+    let began = Instant::now();
+    let result = tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept)).await;
+    let failure = match result {
+        Ok(Ok(None)) => {
+            shared.figures.forget(&names);
+            return (kept, Ending::Gone);
+        }
+        Ok(Ok(Some(pause))) => {
+            shared.figures.passed(&names, began.elapsed(), false);
+            return (kept, Ending::Well(pause));
+        }
+        Ok(Err(error)) => chain(&error),
+        Err(_) => format!(
+            "the pass has not come to an end within {} s",
+            PASS_LIMIT.as_secs()
+        ),
+    };
+    log_line(&format!("{}/{}: {failure}", names.namespace, names.cluster));
+    shared.figures.passed(&names, began.elapsed(), true);
+    (kept, Ending::Failed)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
