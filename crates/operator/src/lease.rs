@@ -14,6 +14,7 @@ use kube::{Client, ResourceExt};
 use tokio::time::Instant;
 
 use crate::apply::is;
+use crate::events::log_line;
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "quorate-operator";
@@ -22,6 +23,8 @@ const DURATION: Duration = Duration::from_secs(15);
 /// How often it is renewed, and looked at by the others.
 const RENEW: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_secs(2);
+/// How long it takes at most to give it back: who stops the operator waits for it.
+const GIVE_BACK: Duration = Duration::from_secs(3);
 
 /// Until when this operator may act; shared with whoever acts.
 #[derive(Clone, Debug, Default)]
@@ -96,8 +99,15 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, so that another need not wait for its end.
+    /// Gives the Lease back, so that another need not wait for its end. Best effort: it ends by itself as well.
     pub async fn give_back(client: Client, namespace: &str, identity: &str) {
+        let given = Self::hand_over(client, namespace, identity);
+        if tokio::time::timeout(GIVE_BACK, given).await.is_err() {
+            log_line("the Lease could not be given back in time; it ends by itself");
+        }
+    }
+
+    async fn hand_over(client: Client, namespace: &str, identity: &str) {
         let api: Api<Lease> = Api::namespaced(client, namespace);
         let Ok(Some(mut lease)) = api.get_opt(LEASE_NAME).await else {
             return;
@@ -105,7 +115,6 @@ impl Candidate {
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(identity) {
             spec.holder_identity = None;
-            // Best effort: it ends by itself as well.
             let _ = api.replace(LEASE_NAME, &PostParams::default(), &lease).await;
         }
     }
