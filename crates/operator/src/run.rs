@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Config;
@@ -16,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::build::Images;
 use crate::events::{Reporter, log_line};
-use crate::lease::Candidate;
+use crate::health::Health;
+use crate::lease::{Candidate, Pulse};
 use crate::names::Names;
 use crate::passes::Passes;
 use crate::reconcile::{Kept, Shared};
@@ -24,11 +24,14 @@ use crate::requests::Requests;
 use crate::schedule::{Ending, Schedule};
 use crate::serve::Served;
 use crate::tls::secure::Settings;
+use crate::trouble::Failed;
 use crate::wakeups::Wakeups;
 use crate::watch;
 
 /// Passes at the same time.
 const PASSES_MAX: usize = 8;
+/// The longest that the work says nothing of itself.
+const TICK: Duration = Duration::from_secs(10);
 /// No pass takes longer. Whatever it waits for has a limit of its own; this is for what nobody thought of.
 const PASS_LIMIT: Duration = Duration::from_secs(120);
 
@@ -82,8 +85,16 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         .map_err(|error| CannotRun::Client(Box::new(error)))?;
     let mut background = JoinSet::new();
     let wakeups = Arc::new(Wakeups::default());
-    let watches = watch::start(&client, options.watch.as_deref(), &wakeups, &mut background);
-    let candidate = Candidate::new(client.clone(), &options.namespace, options.identity.clone());
+    let health = Health::default();
+    let watches = watch::start(
+        &client,
+        options.watch.as_deref(),
+        &wakeups,
+        &health,
+        &mut background,
+    );
+    let (pulse, identity) = (Pulse::default(), options.identity.clone());
+    let candidate = Candidate::new(client.clone(), &options.namespace, identity, pulse.clone());
     let shared = Shared {
         client: client.clone(),
         watches,
@@ -93,20 +104,18 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
         figures: Arc::default(),
     };
-    let ready = Arc::new(AtomicBool::new(false));
     let served = Served {
         figures: shared.figures.clone(),
         tenure: shared.tenure.clone(),
         requests,
-        ready: ready.clone(),
+        health,
     };
     background.spawn(served.run(listener));
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
-        ready.store(true, Ordering::Relaxed);
         log_line("all watches are up");
-        Work::new(shared.clone(), wakeups).go_on().await;
+        Work::new(shared.clone(), wakeups, pulse).go_on().await;
     };
     tokio::select! {
         () = work => {}
@@ -120,6 +129,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
 struct Work {
     shared: Shared,
     wakeups: Arc<Wakeups>,
+    pulse: Pulse,
     schedule: Schedule,
     /// Kept between passes; not of those under way.
     kept: BTreeMap<Names, Kept>,
@@ -127,7 +137,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(shared: Shared, wakeups: Arc<Wakeups>) -> Work {
+    fn new(shared: Shared, wakeups: Arc<Wakeups>, pulse: Pulse) -> Work {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         for names in shared.watches.clusters() {
@@ -136,6 +146,7 @@ impl Work {
         Work {
             shared,
             wakeups,
+            pulse,
             schedule,
             kept: BTreeMap::new(),
             passes: Passes::default(),
@@ -144,10 +155,12 @@ impl Work {
 
     async fn go_on(&mut self) {
         loop {
+            self.pulse.beat();
             self.begin_passes();
             let room = self.passes.count() < PASSES_MAX;
             let next = self.schedule.next_due().filter(|_| room);
-            let next = next.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
+            let tick = Instant::now() + TICK;
+            let next = next.map_or(tick, |next| next.min(tick));
             tokio::select! {
                 woken = self.wakeups.next() => {
                     let now = Instant::now();
@@ -162,6 +175,7 @@ impl Work {
     fn begin_passes(&mut self) {
         if !self.shared.tenure.holds() {
             // Looked at again when there is a Lease; a moment later is soon enough.
+            self.shared.figures.clear();
             self.schedule.put_off(Instant::now() + Duration::from_millis(500));
             return;
         }
@@ -188,7 +202,7 @@ impl Work {
 async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
     let began = Instant::now();
     let result = tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept)).await;
-    let failure = match result {
+    let (failure, ending) = match result {
         Ok(Ok(None)) => {
             shared.figures.forget(&names);
             return (kept, Ending::Gone);
@@ -197,24 +211,15 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
             shared.figures.passed(&names, began.elapsed(), false);
             return (kept, Ending::Well(pause));
         }
-        Ok(Err(error)) => chain(&error),
-        Err(_) => format!(
-            "the pass has not come to an end within {} s",
-            PASS_LIMIT.as_secs()
-        ),
+        Ok(Err(failed @ Failed::Some(_))) => (failed.told(), Ending::Partly),
+        Ok(Err(failed)) => (failed.told(), Ending::Failed),
+        Err(_) => {
+            let limit = PASS_LIMIT.as_secs();
+            let text = format!("the pass has not come to an end within {limit} s");
+            (text, Ending::Failed)
+        }
     };
     log_line(&format!("{}/{}: {failure}", names.namespace, names.cluster));
     shared.figures.passed(&names, began.elapsed(), true);
-    (kept, Ending::Failed)
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
+    (kept, ending)
 }

@@ -17,6 +17,8 @@ pub const SOONEST: Duration = Duration::from_millis(200);
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
 /// The longest pause after failures in a row.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The same if only a part failed: the other members must not wait that long for their repair.
+const BACKOFF_PARTLY: Duration = Duration::from_secs(5);
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,9 @@ pub enum Ending {
     Gone,
     /// Well; to be looked at again after this.
     Well(Duration),
-    /// It came to nothing, or not to all that it should have.
+    /// Not all of it could be done; what could be is worth another look soon.
+    Partly,
+    /// It came to nothing.
     Failed,
 }
 
@@ -89,9 +93,14 @@ impl Schedule {
             Ending::Gone if !again => return,
             Ending::Gone => (SOONEST, SOONEST, 0),
             Ending::Well(pause) => (pause.max(SOONEST), SOONEST, 0),
-            Ending::Failed => {
+            Ending::Partly | Ending::Failed => {
+                let most = if ending == Ending::Failed {
+                    BACKOFF_MAX
+                } else {
+                    BACKOFF_PARTLY
+                };
                 let pause = BACKOFF_FIRST.saturating_mul(2u32.saturating_pow(before.min(8)));
-                let pause = pause.min(BACKOFF_MAX);
+                let pause = pause.min(most);
                 (pause, pause, before.saturating_add(1))
             }
         };
@@ -169,6 +178,10 @@ mod tests {
         }
         assert_eq!(pauses[..3], [BACKOFF_FIRST, BACKOFF_FIRST * 2, BACKOFF_FIRST * 4]);
         assert_eq!(pauses.last(), Some(&BACKOFF_MAX));
+        assert_eq!(all.begin(now), Some(cluster("c")));
+        all.end(cluster("c"), Ending::Partly, now);
+        assert_eq!(all.next_due(), Some(now + BACKOFF_PARTLY));
+        now += BACKOFF_PARTLY;
         assert_eq!(all.begin(now), Some(cluster("c")));
         all.end(cluster("c"), Ending::Well(seconds(5)), now);
         assert_eq!(all.begin(now + seconds(5)), Some(cluster("c")));

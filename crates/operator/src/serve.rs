@@ -5,7 +5,6 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -18,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::figures::Figures;
+use crate::health::Health;
 use crate::lease::Tenure;
 use crate::requests::Requests;
 
@@ -36,8 +36,8 @@ pub struct Served {
     pub tenure: Tenure,
     /// What it has asked of the API server.
     pub requests: Requests,
-    /// Whether all watches are up.
-    pub ready: Arc<AtomicBool>,
+    /// How the watches are.
+    pub health: Health,
 }
 
 impl Served {
@@ -91,11 +91,13 @@ impl Served {
                 self.figures.text(self.tenure.holds(), &self.requests.counts()),
             ),
             "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
-            "/readyz" if self.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n".to_owned()),
-            "/readyz" => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the watches are not up yet\n".to_owned(),
-            ),
+            "/readyz" => match self.health.missing() {
+                missing if missing.is_empty() => (StatusCode::OK, "ok\n".to_owned()),
+                missing => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("these watches are not up yet: {missing}\n"),
+                ),
+            },
             _ => (
                 StatusCode::NOT_FOUND,
                 "try /metrics, /readyz or /healthz\n".to_owned(),
@@ -114,11 +116,13 @@ mod tests {
             figures: Arc::default(),
             tenure: Tenure::default(),
             requests: Requests::default(),
-            ready: Arc::default(),
+            health: Health::default(),
         };
+        served.health.expect("pods");
         let get = |path| served.page(&Method::GET, path).0;
         assert_eq!(get("/readyz"), StatusCode::SERVICE_UNAVAILABLE);
-        served.ready.store(true, Ordering::Relaxed);
+        assert!(served.page(&Method::GET, "/readyz").1.contains("pods"));
+        served.health.well("pods", true);
         assert_eq!(get("/readyz"), StatusCode::OK);
         assert_eq!(get("/metrics"), StatusCode::OK);
         assert_eq!(get("/secrets"), StatusCode::NOT_FOUND);
