@@ -58,6 +58,8 @@ pub mod pace {
     pub const CHANGE_RETRY: Duration = Duration::from_millis(500);
     /// A learner that does not get on for this long is stuck.
     pub const LEARNER_PATIENCE: Duration = Duration::from_secs(120);
+    /// How often a learner's progress is marked.
+    pub const LEARNER_MARK: Duration = Duration::from_secs(10);
     /// A member healthy for this long has recovered: its starts are forgotten.
     pub const STABLE: Duration = Duration::from_secs(10);
     /// The first and the longest pause before a crashed member is started again.
