@@ -46,7 +46,7 @@ use crate::storage::Storage;
 pub struct ClusterSpec {
     /// How many members. Odd numbers survive most: 3 the loss of one, 5 the loss of two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), extend("format" = "int32"))]
+    #[schemars(range(min = 1, max = 99), extend("format" = "int32"))]
     pub replicas: Option<i64>,
     /// Which etcd, as three numbers, for example 3.6.1: from 3.4 to 3.7, up one minor at a time, never down one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

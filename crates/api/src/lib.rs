@@ -41,5 +41,5 @@ pub use quantity::{BadQuantity, Quantity};
 pub use resolve::{Cluster, HostSettings, OptionValues, TlsSecrets, resolve};
 pub use sample::default_manifest;
 pub use storage::Storage;
-pub use validate::{Ground, MAX_NAME, validate};
+pub use validate::{Ground, MAX_NAME, MAX_NAME_KUBERNETES, MAX_REPLICAS, validate};
 pub use version::{BadVersion, SUPPORTED_MINORS, check_version};

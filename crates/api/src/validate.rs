@@ -26,6 +26,12 @@ pub enum Ground {
 
 /// The longest cluster name: a DNS label, less the room for a member's `-NN`.
 pub const MAX_NAME: usize = 60;
+/// The same on Kubernetes, where a Service is called after the cluster with `-client` behind.
+pub const MAX_NAME_KUBERNETES: usize = 56;
+/// The most members that are accepted: far more than is sensible, and few enough to count.
+pub const MAX_REPLICAS: u32 = 99;
+/// The most members that etcd advises.
+const ADVISED_REPLICAS: u32 = 7;
 
 /// Everything that is wrong with `manifest` on `ground`, and everything worth knowing.
 pub fn validate(manifest: &EtcdCluster, ground: Ground) -> (Vec<Fault>, Vec<Warning>) {
@@ -93,6 +99,16 @@ pub(crate) fn name(name: Option<&str>, found: &mut Findings) -> String {
         );
         return String::new();
     };
+    let (longest, why) = match found.ground {
+        Ground::Host => (
+            MAX_NAME,
+            "A member's name is this with its number behind, and host names end at 63; choose a shorter one.",
+        ),
+        Ground::Kubernetes => (
+            MAX_NAME_KUBERNETES,
+            "The Service for clients is this with -client behind, and its name ends at 63; choose a shorter one.",
+        ),
+    };
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let label = !name.is_empty() && name.bytes().all(inner) && !name.starts_with('-') && !name.ends_with('-');
     if !label {
@@ -102,12 +118,12 @@ pub(crate) fn name(name: Option<&str>, found: &mut Findings) -> String {
             "lower-case letters, digits and '-', with a letter or digit at both ends",
             "Members, pods and host names are built from it; choose a name of that form.",
         );
-    } else if name.len() > MAX_NAME {
+    } else if name.len() > longest {
         found.fault(
             path,
             format!("a name of {} characters", name.len()),
-            &format!("at most {MAX_NAME} characters"),
-            "A member's name is this with its number behind, and host names end at 63; choose a shorter one.",
+            &format!("at most {longest} characters"),
+            why,
         );
     } else if found.ground == Ground::Kubernetes && name.starts_with(|c: char| c.is_ascii_digit()) {
         found.fault(
@@ -141,17 +157,27 @@ pub(crate) fn replicas(replicas: Option<i64>, found: &mut Findings) -> u32 {
         found.fault(path, replicas.to_string(), "at least 1", fix);
         return 0;
     }
-    let Ok(count) = u32::try_from(replicas) else {
+    let Some(count) = u32::try_from(replicas)
+        .ok()
+        .filter(|count| *count <= MAX_REPLICAS)
+    else {
         found.fault(
             path,
             replicas.to_string(),
-            "a number of members that can exist",
+            &format!("at most {MAX_REPLICAS}"),
             "In most places 5 is the most that is sensible.",
         );
         return 0;
     };
+    if count > ADVISED_REPLICAS {
+        let text = format!(
+            "etcd advises at most {ADVISED_REPLICAS} members: each one more makes every write slower, and 7 survive the loss \
+             of three."
+        );
+        found.warn(path.clone(), text);
+    }
     if count % 2 == 0 {
-        let (less, more) = (count - 1, u64::from(count) + 1);
+        let (less, more) = (count - 1, count + 1);
         let text = if less == 1 {
             "2 members are lost when either is lost, which is worse than 1; use 1 or 3.".to_owned()
         } else {

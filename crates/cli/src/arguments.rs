@@ -281,8 +281,15 @@ pub struct Operator {
     pub leaf_lifetime: Option<std::time::Duration>,
 }
 
+/// The host and the process: in a container every operator is process 1.
 fn whoami() -> String {
-    format!("quorate-{}", std::process::id())
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    identity(host.trim(), std::process::id())
+}
+
+fn identity(host: &str, process: u32) -> String {
+    let host = if host.is_empty() { "quorate" } else { host };
+    format!("{host}-{process}")
 }
 
 #[derive(Debug, Args)]
@@ -391,5 +398,12 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn operators_in_two_containers_are_told_apart() {
+        assert_ne!(identity("a", 1), identity("b", 1));
+        assert_eq!(identity("", 7), "quorate-7");
+        assert_ne!(whoami(), identity("", std::process::id()), "the host has a name");
     }
 }

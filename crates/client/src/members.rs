@@ -69,8 +69,8 @@ impl Address {
 pub struct Members {
     tls: Option<Tls>,
     endpoints: BTreeMap<Ordinal, (Address, Endpoint)>,
-    /// Looks before a quorum answered for the first time.
-    vain: usize,
+    /// Looks so far: the first few wait for a shorter time, until a quorum has answered.
+    looks: usize,
     /// A quorum has answered; from then on a slow answer is waited for.
     served: bool,
 }
@@ -139,11 +139,11 @@ impl Members {
         let limit = if self.served {
             LOOK_LIMITS.len() - 1
         } else {
-            self.vain.min(LOOK_LIMITS.len() - 1)
+            self.looks.min(LOOK_LIMITS.len() - 1)
         };
         let view = crate::QuorumView::ask(&targets, LOOK_LIMITS[limit]).await;
         self.served |= view.member_list.is_some();
-        self.vain = self.vain.saturating_add(1);
+        self.looks = self.looks.saturating_add(1);
         let mut statuses = BTreeMap::new();
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
             let Ok(status) = &member.status else { continue };

@@ -64,6 +64,8 @@ pub mod pace {
     pub const STUCK: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2 * 3600));
     /// Starts of a member that nobody saw end, asked for within this time, are one.
     pub const SAME_START: Duration = Duration::from_secs(10);
+    /// How often a learner's progress is marked.
+    pub const LEARNER_MARK: Duration = Duration::from_secs(10);
     /// A member healthy for this long has recovered: its starts are forgotten.
     pub const STABLE: Duration = Duration::from_secs(10);
     /// The first and the longest pause before a crashed member is started again.

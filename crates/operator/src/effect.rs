@@ -10,7 +10,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use quorate_api::crd::EtcdPeer;
 
@@ -72,6 +72,23 @@ pub enum Effect {
     },
 }
 
+impl Effect {
+    /// The name of the object it is about. All objects of one member but its Secret and its pod are called the same.
+    pub fn name(&self) -> &str {
+        match self {
+            Effect::Create(object) | Effect::Apply(object) => {
+                object.described().1.name.as_deref().unwrap_or_default()
+            }
+            Effect::Amend(change) => &change.name,
+            Effect::Delete { name, .. }
+            | Effect::Annotate { name, .. }
+            | Effect::Adopt { name, .. }
+            | Effect::Grow { name, .. }
+            | Effect::Finalizers { name, .. } => name,
+        }
+    }
+}
+
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -89,16 +106,22 @@ impl fmt::Display for Effect {
     }
 }
 
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, meta) = match self {
+impl Object {
+    fn described(&self) -> (&'static str, &ObjectMeta) {
+        match self {
             Object::Service(it) => ("Service", &it.metadata),
             Object::Claim(it) => ("PersistentVolumeClaim", &it.metadata),
             Object::Set(it) => ("ReplicaSet", &it.metadata),
             Object::Budget(it) => ("PodDisruptionBudget", &it.metadata),
             Object::Secret(it) => ("Secret", &it.metadata),
             Object::Peer(it) => ("EtcdPeer", &it.metadata),
-        };
+        }
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, meta) = self.described();
         write!(f, "{kind} {}", meta.name.as_deref().unwrap_or_default())
     }
 }
@@ -200,6 +223,14 @@ impl News {
             message,
             about: (about.0, about.1.to_owned()),
             warning: false,
+        }
+    }
+
+    /// Something was not done.
+    pub fn warning(reason: &'static str, about: (&'static str, &str), message: String) -> News {
+        News {
+            warning: true,
+            ..News::done(reason, about, message)
         }
     }
 }

@@ -1,11 +1,16 @@
 //! Events: one for every operation that changed something, on the EtcdCluster it happened to.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
 
 use crate::effect::News;
+
+/// No event is waited for longer.
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Where events go.
 #[derive(Clone)]
@@ -40,9 +45,14 @@ impl Reporter {
             action: news.reason.to_owned(),
             secondary: Some(related(cluster, news)),
         };
-        if let Err(error) = self.0.publish(&event, &cluster.object_ref(&())).await {
-            log_line(&format!("event {} could not be stored: {error}", news.reason));
-        }
+        let about = cluster.object_ref(&());
+        let told = tokio::time::timeout(LIMIT, self.0.publish(&event, &about)).await;
+        let why = match told {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
+        };
+        log_line(&format!("event {} could not be stored: {why}", news.reason));
     }
 }
 

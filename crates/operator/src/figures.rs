@@ -81,6 +81,20 @@ impl Figures {
         cluster.seconds += took.as_secs_f64();
     }
 
+    /// A cluster is left as it is until people have mended something; what was seen of it before stays.
+    pub fn held(&self, names: &Names, reason: &'static str) {
+        let mut all = self.lock();
+        let cluster = all.entry(names.clone()).or_default();
+        cluster.ready = false;
+        cluster.waits.clear();
+        cluster.blocks = vec![reason];
+    }
+
+    /// Another operator looks after the clusters now: what is known here is of the past.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
     /// A cluster is gone.
     pub fn forget(&self, names: &Names) {
         self.lock().remove(names);
@@ -202,6 +216,30 @@ impl Page {
 mod tests {
     use super::*;
     use quorate_core::model::{Time, Token, Version};
+
+    #[test]
+    fn a_cluster_that_is_held_is_not_ready_and_says_why() {
+        let (figures, names) = (Figures::default(), Names::of("n", "c"));
+        let ready = Cluster {
+            ready: true,
+            quorate: true,
+            waits: vec!["Preparing"],
+            ..Cluster::default()
+        };
+        figures.lock().insert(names.clone(), ready);
+        figures.held(&names, "Invalid");
+        let text = figures.text(true, &BTreeMap::new());
+        for line in [
+            "quorate_cluster_ready{namespace=\"n\",cluster=\"c\"} 0",
+            "quorate_cluster_quorate{namespace=\"n\",cluster=\"c\"} 1",
+            "quorate_cluster_blocks{namespace=\"n\",cluster=\"c\",reason=\"Invalid\"} 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("Preparing"));
+        figures.clear();
+        assert!(!figures.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
+    }
 
     #[test]
     fn a_cluster_shows_until_it_is_gone() {

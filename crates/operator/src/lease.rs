@@ -14,6 +14,7 @@ use kube::{Client, ResourceExt};
 use tokio::time::Instant;
 
 use crate::apply::is;
+use crate::events::log_line;
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "quorate-operator";
@@ -22,6 +23,12 @@ const DURATION: Duration = Duration::from_secs(15);
 /// How often it is renewed, and looked at by the others.
 const RENEW: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_secs(2);
+/// Work that has not been heard of for this long hangs.
+const PULSE_MAX: Duration = Duration::from_secs(60);
+/// How often it is looked whether work has begun, or goes on again.
+const NO_PULSE: Duration = Duration::from_millis(250);
+/// How long it takes at most to give it back: who stops the operator waits for it.
+const GIVE_BACK: Duration = Duration::from_secs(3);
 
 /// Until when this operator may act; shared with whoever acts.
 #[derive(Clone, Debug, Default)]
@@ -44,11 +51,28 @@ impl Tenure {
     }
 }
 
+/// Says that the work goes on. Who does not work neither asks for the Lease nor keeps it.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<Mutex<Option<Instant>>>);
+
+impl Pulse {
+    /// It goes on.
+    pub fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn is_felt(&self, now: Instant) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| now.saturating_duration_since(last) < PULSE_MAX)
+    }
+}
+
 /// One operator that wants the Lease.
 pub struct Candidate {
     api: Api<Lease>,
     identity: String,
     tenure: Tenure,
+    pulse: Pulse,
     /// The Lease of another as last seen, and since when it has looked like that.
     seen: Option<(String, Instant)>,
 }
@@ -61,11 +85,12 @@ impl std::fmt::Debug for Candidate {
 
 impl Candidate {
     /// A candidate for the Lease in `namespace`.
-    pub fn new(client: Client, namespace: &str, identity: String) -> Candidate {
+    pub fn new(client: Client, namespace: &str, identity: String, pulse: Pulse) -> Candidate {
         Candidate {
             api: Api::namespaced(client, namespace),
             identity,
             tenure: Tenure::default(),
+            pulse,
             seen: None,
         }
     }
@@ -75,9 +100,13 @@ impl Candidate {
         self.tenure.clone()
     }
 
-    /// Gets and keeps the Lease, for ever. Failures to reach the API server let it run out.
+    /// Gets and keeps the Lease, for ever. Failures to reach the API server let it run out, and so does work that hangs.
     pub async fn run(mut self) {
         loop {
+            if !self.pulse.is_felt(Instant::now()) {
+                tokio::time::sleep(NO_PULSE).await;
+                continue;
+            }
             let asked = Instant::now();
             let held = tokio::time::timeout(RETRY * 2, self.round()).await;
             let pause = match held {
@@ -96,8 +125,15 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, so that another need not wait for its end.
+    /// Gives the Lease back, so that another need not wait for its end. Best effort: it ends by itself as well.
     pub async fn give_back(client: Client, namespace: &str, identity: &str) {
+        let given = Self::hand_over(client, namespace, identity);
+        if tokio::time::timeout(GIVE_BACK, given).await.is_err() {
+            log_line("the Lease could not be given back in time; it ends by itself");
+        }
+    }
+
+    async fn hand_over(client: Client, namespace: &str, identity: &str) {
         let api: Api<Lease> = Api::namespaced(client, namespace);
         let Ok(Some(mut lease)) = api.get_opt(LEASE_NAME).await else {
             return;
@@ -105,7 +141,6 @@ impl Candidate {
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(identity) {
             spec.holder_identity = None;
-            // Best effort: it ends by itself as well.
             let _ = api.replace(LEASE_NAME, &PostParams::default(), &lease).await;
         }
     }
@@ -170,5 +205,19 @@ fn won(asked: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
         Ok(_) => Ok(true),
         Err(error) if is(&error, 409) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_has_not_begun_or_hangs_has_no_pulse() {
+        let pulse = Pulse::default();
+        assert!(!pulse.is_felt(Instant::now()), "it has not begun");
+        pulse.beat();
+        assert!(pulse.is_felt(Instant::now()));
+        assert!(!pulse.is_felt(Instant::now() + PULSE_MAX), "it hangs");
     }
 }

@@ -10,6 +10,7 @@
 //! them and the world.
 
 pub mod apply;
+mod ask;
 pub mod build;
 pub mod effect;
 pub mod ending;
@@ -17,21 +18,25 @@ pub mod events;
 pub mod execute;
 pub mod figures;
 pub mod gather;
+pub mod health;
 pub mod install;
 pub mod lease;
 pub mod listen;
 pub mod names;
 pub mod observe;
 pub mod pass;
+pub mod passes;
 pub mod pod_state;
 pub mod reconcile;
 pub mod record;
 pub mod requests;
 pub mod run;
+pub mod schedule;
 pub mod serve;
 pub mod slot;
 pub mod status;
 pub mod tls;
+pub mod trouble;
 pub mod upkeep;
 pub mod wakeups;
 pub mod watch;

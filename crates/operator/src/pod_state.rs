@@ -14,6 +14,9 @@ use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION}
 /// How it begins when no node was found for a pod.
 pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
 
+/// Kubelet's word for a container that needed more memory than it may have.
+const STARVED: &str = "OOMKilled";
+
 /// A pod, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodState {
@@ -189,6 +192,11 @@ fn ended(end: &k8s_openapi::api::core::v1::ContainerStateTerminated) -> String {
         how.extend(line.chars().take(300));
     }
     how
+}
+
+/// Was it killed for lack of memory?
+pub fn is_starved(exit: &Exit) -> bool {
+    exit.how.starts_with(STARVED)
 }
 
 /// Why an init container fails, if it does.

@@ -4,7 +4,6 @@
 //! Never: an effect before the memory it came with is stored under the resourceVersion that it was read with; an
 //! effect without a Lease that outlives it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +13,15 @@ use kube::{Client, Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::Members;
+use quorate_core::guard::Guards;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
 use quorate_core::plan::{Wait, WaitReason};
 use quorate_core::{Memory, Plan, Step};
 use serde_json::json;
 
-use crate::apply::{Did, FIELD_MANAGER, apply, is};
+use crate::apply::{FIELD_MANAGER, is};
 use crate::build::{Images, Plot};
-use crate::effect::{Effect, News};
+use crate::effect::News;
 use crate::ending::endings;
 use crate::events::Reporter;
 use crate::execute::{Done, Executor};
@@ -31,17 +31,17 @@ use crate::names::Names;
 use crate::observe::{Look, Objects};
 use crate::pass::{decide, remembered, stored, wanted};
 use crate::record::speaks_tls;
-use crate::status::{Seen, held, ownerless};
+use crate::schedule::SOONEST;
+use crate::status::{Seen, held, ownerless, refused};
 use crate::tls::secure::{self, Secured};
+pub use crate::trouble::Failed;
+pub(crate) use crate::trouble::in_time;
+use crate::trouble::{EFFECT_LIMIT, Trouble};
 use crate::upkeep::{growth, upkeep};
 use crate::watch::Watches;
 
-/// No effect takes longer: the Lease must hold for this long when it begins.
-const EFFECT_LIMIT: Duration = Duration::from_secs(8);
 /// The time between two looks at a cluster at rest. Its members are asked, not the API server.
 const AT_REST: Duration = Duration::from_secs(5);
-/// The shortest time between two looks.
-const SOONEST: Duration = Duration::from_millis(200);
 
 /// What all passes share.
 #[derive(Clone)]
@@ -78,41 +78,7 @@ pub struct Kept {
     /// The memory was taken up by this process.
     taken_up: bool,
     certificates: secure::Kept,
-}
-
-/// Why a pass came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum Failed {
-    /// The API server did not do as asked.
-    #[error("{doing}")]
-    Api {
-        /// What was asked.
-        doing: String,
-        /// Why not.
-        #[source]
-        source: Box<kube::Error>,
-    },
-    /// The API server did not answer in time; it may have done it.
-    #[error("{doing}: no answer within {} s", EFFECT_LIMIT.as_secs())]
-    Slow {
-        /// What was asked.
-        doing: String,
-    },
-}
-
-/// Waits for an answer of the API server, no longer than the Lease was made sure of.
-pub(crate) async fn in_time<T>(
-    doing: impl Into<String>,
-    asked: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Failed> {
-    let doing = doing.into();
-    match tokio::time::timeout(EFFECT_LIMIT, asked).await {
-        Ok(answer) => answer.map_err(|source| Failed::Api {
-            doing,
-            source: Box::new(source),
-        }),
-        Err(_) => Err(Failed::Slow { doing }),
-    }
+    trouble: Trouble,
 }
 
 /// Now, in milliseconds since 1970.
@@ -135,8 +101,19 @@ struct Pass<'a> {
 }
 
 impl Shared {
-    /// One pass over `names`. `None`: the cluster is gone.
+    /// One pass over `names`. `None`: the cluster is gone. What fails is told to people, here and in the next status.
     pub async fn pass(&self, names: &Names, kept: &mut Kept) -> Result<Option<Duration>, Failed> {
+        let result = self.look_after(names, kept).await;
+        if let Err(failed) = &result {
+            let news = kept.trouble.add(failed, &names.cluster);
+            if let (Some(news), Some(resource)) = (news, self.watches.cluster(names)) {
+                self.reporter.tell(&resource, &news).await;
+            }
+        }
+        result
+    }
+
+    async fn look_after(&self, names: &Names, kept: &mut Kept) -> Result<Option<Duration>, Failed> {
         let Some(resource) = self.watches.cluster(names) else {
             return self.finish(names, None).await;
         };
@@ -162,7 +139,10 @@ impl Shared {
             trusted: None,
         };
         let objects = self.watches.members(names, &resource.uid().unwrap_or_default());
-        let before = remembered(&resource, &cluster, names, &objects);
+        let before = match remembered(&resource, &cluster, names, &objects) {
+            Ok(before) => before,
+            Err(why) => return self.hold(&resource, "UnreadableMemory", &why, kept).await,
+        };
         let before = if kept.taken_up { before } else { before.taken_up() };
         if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
             let why = if cluster.tls {
@@ -185,9 +165,11 @@ impl Shared {
                     (material, first) = (Some(ready), done);
                 }
                 Secured::Coming(done) => {
+                    self.show_trouble(&resource, kept).await?;
                     if !cluster.paused {
                         self.ask(Some(&resource), names, done).await?;
                     }
+                    kept.trouble = Trouble::default();
                     return Ok(Some(SOONEST));
                 }
                 Secured::Held(why) => return self.hold(&resource, "Certificates", &why, kept).await,
@@ -223,7 +205,10 @@ impl Shared {
     ) -> Result<Option<Duration>, Failed> {
         let uid = resource.and_then(ResourceExt::uid).unwrap_or_default();
         let objects = self.watches.members(names, &uid);
-        let memory = resource.and_then(stored);
+        // Nothing is concluded from a memory that cannot be read: claims go only where it says so.
+        let Ok(memory) = resource.map_or(Ok(None), stored) else {
+            return Ok(Some(AT_REST));
+        };
         let done = endings(names, memory.as_ref(), &objects);
         let waits = resource.is_some() || !done.effects.is_empty();
         self.ask(resource, names, done).await?;
@@ -237,40 +222,31 @@ impl Shared {
     async fn hold(
         &self,
         resource: &EtcdCluster,
-        reason: &str,
+        reason: &'static str,
         why: &str,
         kept: &mut Kept,
     ) -> Result<Option<Duration>, Failed> {
+        let names = Names::of(&resource.namespace().unwrap_or_default(), &resource.name_any());
+        self.figures.held(&names, reason);
         let last = resource.status.clone().unwrap_or_default();
         let generation = resource.metadata.generation;
         let next = held(&last, (reason, why), generation, jiff::Timestamp::now());
-        if next != last {
+        if next != last && self.tenure.covers(EFFECT_LIMIT) {
             self.store(resource, next, kept).await?;
         }
         Ok(Some(AT_REST))
     }
 
-    async fn ask(&self, resource: Option<&EtcdCluster>, names: &Names, done: Done) -> Result<(), Failed> {
-        let mut there = BTreeSet::new();
-        for effect in &done.effects {
-            if !self.tenure.covers(EFFECT_LIMIT) {
-                return Ok(());
-            }
-            let asked = apply(&self.client, &names.namespace, effect);
-            if let (Did::Nothing, Effect::Create(object)) =
-                (in_time(effect.to_string(), asked).await?, effect)
-            {
-                there.insert(object.to_string());
-            }
-        }
-        let Some(resource) = resource else {
-            return Ok(()); // There is nothing left that they could be about.
+    /// Says what the API server does not do, while nothing else can be said.
+    async fn show_trouble(&self, resource: &EtcdCluster, kept: &mut Kept) -> Result<(), Failed> {
+        let Some(trouble) = kept.trouble.shown() else {
+            return Ok(());
         };
-        for news in &done.news {
-            let (kind, name) = &news.about;
-            if !there.contains(&format!("{kind} {name}")) {
-                self.reporter.tell(resource, news).await;
-            }
+        let last = resource.status.clone().unwrap_or_default();
+        let generation = resource.metadata.generation;
+        let next = refused(&last, trouble, generation, jiff::Timestamp::now());
+        if next != last && self.tenure.covers(EFFECT_LIMIT) {
+            self.store(resource, next, kept).await?;
         }
         Ok(())
     }
@@ -342,12 +318,37 @@ impl Pass<'_> {
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
         }
-        self.show(&observed, &plan, &memory, kept).await?;
-        self.maintain(objects, &memory, &observed).await?;
-        self.carry_out(&plan, &observed, objects, &memory, kept).await?;
+        let trouble = kept.trouble.clone();
+        let seen = Seen {
+            names: self.names,
+            spec: &self.spec,
+            observed: &observed,
+            plan: &plan,
+            memory: &memory,
+            peers: self.shared.watches.peers(self.names).len(),
+            generation: self.resource.metadata.generation,
+            warnings: &self.warnings,
+            trouble: trouble.shown(),
+            now: jiff::Timestamp::now(),
+        };
+        self.show(&seen, kept).await?;
         if !self.spec.paused {
-            // Last: a class of storage that cannot grow must not keep members from being looked after.
-            self.ask(growth(&self.plot, objects)).await?;
+            // Before anything is restarted for them: what a pod finds is then what it was restarted for.
+            self.ask(self.first.clone()).await?;
+        }
+        let mut failures = self.maintain(objects, &memory, &observed).await;
+        let steps = self.carry_out(&plan, &observed, objects, &memory, kept).await;
+        failures.extend(steps.err());
+        if !self.spec.paused {
+            failures.extend(self.ask(growth(&self.plot, objects)).await.err());
+        }
+        failures.extend(self.show_peers(&seen).await.err());
+        if !failures.is_empty() {
+            return Err(Failed::Some(failures));
+        }
+        kept.trouble = Trouble::default();
+        if trouble.shown().is_some() {
+            return Ok(SOONEST); // The status still says that something is wrong.
         }
         // What is waited for of Kubernetes shows in the watches, which wake the cluster; of etcd it does not.
         let woken = |w: &Wait| matches!(w.reason, WaitReason::Paused | WaitReason::Preparing);
@@ -377,31 +378,21 @@ impl Pass<'_> {
     }
 
     /// Stores the memory, and shows what is known with it. Nothing is done if that fails.
-    async fn show(
-        &self,
-        observed: &Observed,
-        plan: &Plan,
-        memory: &Memory,
-        kept: &mut Kept,
-    ) -> Result<(), Failed> {
-        let peers = self.shared.watches.peers(self.names);
-        let seen = Seen {
-            names: self.names,
-            spec: &self.spec,
-            observed,
-            plan,
-            memory,
-            peers: peers.len(),
-            generation: self.resource.metadata.generation,
-            warnings: &self.warnings,
-            now: jiff::Timestamp::now(),
-        };
+    async fn show(&self, seen: &Seen<'_>, kept: &mut Kept) -> Result<(), Failed> {
         let last = self.resource.status.clone().unwrap_or_default();
         let next = seen.cluster(&last);
         if next != last {
             self.shared.store(self.resource, next, kept).await?;
         }
-        for peer in peers {
+        Ok(())
+    }
+
+    /// The same for each EtcdPeer. Nothing depends on it, so it comes last.
+    async fn show_peers(&self, seen: &Seen<'_>) -> Result<(), Failed> {
+        if !self.shared.tenure.covers(EFFECT_LIMIT) {
+            return Ok(());
+        }
+        for peer in self.shared.watches.peers(self.names) {
             let Some(ordinal) = self.names.ordinal(&peer.name_any()) else {
                 continue;
             };
@@ -415,19 +406,17 @@ impl Pass<'_> {
         Ok(())
     }
 
-    async fn maintain(&self, objects: &Objects, memory: &Memory, observed: &Observed) -> Result<(), Failed> {
+    async fn maintain(&self, objects: &Objects, memory: &Memory, observed: &Observed) -> Vec<Failed> {
         if self.spec.paused {
-            return Ok(());
+            return Vec::new();
         }
-        // Before anything is restarted for them: what a pod finds is then what it was restarted for.
-        self.ask(self.first.clone()).await?;
         let whole = self.shared.watches.whole(self.names);
         let voters = observed
             .quorum
             .as_ref()
             .map(|q| q.members.iter().filter(|m| !m.learner).count());
         let done = upkeep(&self.plot, memory, objects, &whole, voters);
-        self.ask(done).await
+        self.shared.ask_each(self.resource, self.names, done).await
     }
 
     async fn carry_out(
@@ -445,8 +434,8 @@ impl Pass<'_> {
             config: &self.spec.config,
         };
         for step in &plan.steps {
-            if !self.shared.tenure.covers(EFFECT_LIMIT) {
-                return Ok(());
+            if !self.shared.tenure.covers(EFFECT_LIMIT) || is_stale(step, observed, now()) {
+                return Ok(()); // The next pass looks again.
             }
             let result = match kept.members.execute(step, observed).await {
                 Some(result) => {
@@ -530,7 +519,18 @@ impl Pass<'_> {
     }
 }
 
-/// What is remembered: with the resource, or on the claims that a former resource of that name left.
+/// Must a step wait for another look? What was done since the last one may have taken long, and what disturbs members
+/// relies on the others being well.
+fn is_stale(step: &Step, observed: &Observed, now: Time) -> bool {
+    let disturbs = step.changes_membership()
+        || matches!(
+            step,
+            Step::Stop { .. } | Step::SetAside { .. } | Step::MoveLeader { .. }
+        );
+    disturbs && !Guards::all().view(observed, now)
+}
+
+/// Whom the objects of a cluster belong to; none while it has no uid.
 fn owner(resource: &EtcdCluster) -> Option<OwnerReference> {
     resource.controller_owner_ref(&())
 }
@@ -543,4 +543,32 @@ fn fresh_token(names: &Names) -> Token {
         names.cluster,
         fastrand::u64(..)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::model::MemberId;
+
+    #[test]
+    fn what_disturbs_members_is_not_done_on_an_old_view() {
+        let observed = Observed {
+            at: Time(1_000),
+            fresh_token: Token(String::new()),
+            slots: Default::default(),
+            quorum: None,
+            last: None,
+        };
+        let moves = Step::MoveLeader {
+            from: MemberId(1),
+            to: MemberId(2),
+        };
+        assert!(!is_stale(&moves, &observed, Time(6_000)));
+        assert!(is_stale(&moves, &observed, Time(6_001)));
+        let harmless = Step::DropAside {
+            ordinal: Ordinal(0),
+            keep: 2,
+        };
+        assert!(!is_stale(&harmless, &observed, Time(60_000)));
+    }
 }

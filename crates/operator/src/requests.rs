@@ -3,10 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tower::util::MapRequestLayer;
+
+/// A connection that has said nothing for this long is given up. A watch of a quiet resource is ended by the API server
+/// sooner than that (after 290 s), and made anew; with less, quiet watches would be made anew more often.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// What was asked: the verb, and the resource with its part (`etcdclusters/status`).
 pub type Asked = (&'static str, String);
@@ -18,6 +23,7 @@ pub struct Requests(Arc<Mutex<BTreeMap<Asked, u64>>>);
 impl Requests {
     /// A client whose requests are counted.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
+        let config = patient(config);
         let counter = self.clone();
         let layer = MapRequestLayer::new(move |request: http::Request<Body>| {
             counter.count(request.method(), request.uri());
@@ -40,6 +46,14 @@ impl Requests {
     pub fn counts(&self) -> BTreeMap<Asked, u64> {
         self.lock().clone()
     }
+}
+
+/// With a limit to how long a connection may say nothing.
+fn patient(mut config: Config) -> Config {
+    config.read_timeout = Some(SILENCE_MAX);
+    // Counted from the request, not from when its connection was last used.
+    config.reset_reader_on_write = true;
+    config
 }
 
 /// Names of objects and namespaces are left out: what is counted must not grow with them.
@@ -75,6 +89,14 @@ fn asked(method: &http::Method, path: &str, query: &str) -> Option<Asked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_connection_ends_but_not_before_a_quiet_watch_does() {
+        let config = patient(Config::new("https://192.0.2.1".parse().unwrap()));
+        let watch = Duration::from_secs(290 + 5);
+        assert!(config.read_timeout.is_some_and(|limit| limit > watch));
+        assert!(config.reset_reader_on_write);
+    }
 
     #[test]
     fn requests_are_told_apart_without_names() {

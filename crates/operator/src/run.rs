@@ -3,11 +3,10 @@
 //! In: options. Out: nothing; it runs until it is told to stop. Members do not notice whether it runs.
 //! Never: two passes over one cluster at once; a pass without the Lease; an error that stops the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Config;
@@ -17,20 +16,26 @@ use tokio::time::Instant;
 
 use crate::build::Images;
 use crate::events::{Reporter, log_line};
-use crate::lease::Candidate;
+use crate::health::Health;
+use crate::lease::{Candidate, Pulse};
 use crate::names::Names;
-use crate::reconcile::{Failed, Kept, Shared};
+use crate::passes::Passes;
+use crate::reconcile::{Kept, Shared};
 use crate::requests::Requests;
+use crate::schedule::{Ending, Schedule};
 use crate::serve::Served;
 use crate::tls::secure::Settings;
+use crate::trouble::Failed;
 use crate::wakeups::Wakeups;
 use crate::watch;
 use crate::webhook;
 
 /// Passes at the same time.
 const PASSES_MAX: usize = 8;
-/// The longest pause after failures in a row.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The longest that the work says nothing of itself.
+const TICK: Duration = Duration::from_secs(10);
+/// No pass takes longer. Whatever it waits for has a limit of its own; this is for what nobody thought of.
+const PASS_LIMIT: Duration = Duration::from_secs(120);
 
 /// What an operator needs to know.
 #[derive(Clone, Debug)]
@@ -71,6 +76,9 @@ pub enum CannotRun {
     Client(#[source] Box<kube::Error>),
 }
 
+/// What is not up while the webhook has no certificate.
+const WEBHOOK: &str = "the certificate of the webhook";
+
 /// Runs until `stop` ends.
 pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(), CannotRun> {
     let listener = bind(options.listen).await?;
@@ -86,18 +94,33 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         .map_err(|error| CannotRun::Client(Box::new(error)))?;
     let mut background = JoinSet::new();
     let wakeups = Arc::new(Wakeups::default());
-    let watches = watch::start(&client, options.watch.as_deref(), &wakeups, &mut background);
-    let candidate = Candidate::new(client.clone(), &options.namespace, options.identity.clone());
-    let shown = webhook.map(|listener| {
+    let health = Health::default();
+    let watches = watch::start(
+        &client,
+        options.watch.as_deref(),
+        &wakeups,
+        &health,
+        &mut background,
+    );
+    let (pulse, identity) = (Pulse::default(), options.identity.clone());
+    let candidate = Candidate::new(client.clone(), &options.namespace, identity, pulse.clone());
+    if let Some(listener) = webhook {
         let duties = webhook::keep::Duties {
             namespace: options.namespace.clone(),
             tenure: candidate.tenure(),
             lifetimes: options.certificates.lifetimes.clone(),
         };
-        let shown = webhook::keep::start(&client, duties, &mut background);
+        let mut shown = webhook::keep::start(&client, duties, &mut background);
         background.spawn(webhook::serving::run(listener, shown.clone()));
-        shown
-    });
+        let health = health.clone();
+        health.expect(WEBHOOK);
+        // It is ready once it has a certificate. Clusters do not wait for that.
+        background.spawn(async move {
+            if shown.wait_for(Option::is_some).await.is_ok() {
+                health.well(WEBHOOK, true);
+            }
+        });
+    }
     let shared = Shared {
         client: client.clone(),
         watches,
@@ -107,28 +130,18 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
         figures: Arc::default(),
     };
-    let ready = Arc::new(AtomicBool::new(false));
     let served = Served {
         figures: shared.figures.clone(),
         tenure: shared.tenure.clone(),
         requests,
-        ready: ready.clone(),
+        health,
     };
     background.spawn(served.run(listener));
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
         log_line("all watches are up");
-        let get_ready = async {
-            if let Some(mut shown) = shown {
-                // What keeps it ends only with the operator.
-                let _ = shown.wait_for(Option::is_some).await;
-            }
-            ready.store(true, Ordering::Relaxed);
-        };
-        // Clusters do not wait for the webhook.
-        let mut work = Work::new(shared.clone(), wakeups);
-        tokio::join!(work.go_on(), get_ready);
+        Work::new(shared.clone(), wakeups, pulse).go_on().await;
     };
     tokio::select! {
         () = work => {}
@@ -147,63 +160,45 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CannotRun> {
 struct Work {
     shared: Shared,
     wakeups: Arc<Wakeups>,
-    /// When each cluster is to be looked at next; not those under way.
-    due: BTreeMap<Names, Instant>,
+    pulse: Pulse,
+    schedule: Schedule,
     /// Kept between passes; not of those under way.
-    kept: BTreeMap<Names, (Kept, u32)>,
-    /// Clusters that were woken while a pass over them was under way.
-    again: BTreeSet<Names>,
-    passes: JoinSet<Ended>,
-    under_way: BTreeSet<Names>,
-}
-
-struct Ended {
-    names: Names,
-    kept: Kept,
-    failures: u32,
-    result: Result<Option<Duration>, Failed>,
+    kept: BTreeMap<Names, Kept>,
+    passes: Passes<(Kept, Ending)>,
 }
 
 impl Work {
-    fn new(shared: Shared, wakeups: Arc<Wakeups>) -> Work {
+    fn new(shared: Shared, wakeups: Arc<Wakeups>, pulse: Pulse) -> Work {
         let now = Instant::now();
-        let due = shared
-            .watches
-            .clusters()
-            .into_iter()
-            .map(|names| (names, now))
-            .collect();
+        let mut schedule = Schedule::default();
+        for names in shared.watches.clusters() {
+            schedule.wake(names, now);
+        }
         Work {
             shared,
             wakeups,
-            due,
+            pulse,
+            schedule,
             kept: BTreeMap::new(),
-            again: Default::default(),
-            passes: JoinSet::new(),
-            under_way: Default::default(),
+            passes: Passes::default(),
         }
     }
 
     async fn go_on(&mut self) {
         loop {
+            self.pulse.beat();
             self.begin_passes();
-            let room = self.passes.len() < PASSES_MAX;
-            let next = self.due.values().min().copied().filter(|_| room);
-            let next = next.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
+            let room = self.passes.count() < PASSES_MAX;
+            let next = self.schedule.next_due().filter(|_| room);
+            let tick = Instant::now() + TICK;
+            let next = next.map_or(tick, |next| next.min(tick));
             tokio::select! {
-                woken = self.wakeups.next() => self.wake(woken),
-                Some(Ok(ended)) = self.passes.join_next() => self.end(ended),
+                woken = self.wakeups.next() => {
+                    let now = Instant::now();
+                    woken.into_iter().for_each(|names| self.schedule.wake(names, now));
+                }
+                Some((names, came_to)) = self.passes.ended() => self.end(names, came_to),
                 () = tokio::time::sleep_until(next) => {}
-            }
-        }
-    }
-
-    fn wake(&mut self, woken: BTreeSet<Names>) {
-        for names in woken {
-            if self.under_way.contains(&names) {
-                self.again.insert(names);
-            } else {
-                self.due.insert(names, Instant::now());
             }
         }
     }
@@ -211,83 +206,51 @@ impl Work {
     fn begin_passes(&mut self) {
         if !self.shared.tenure.holds() {
             // Looked at again when there is a Lease; a moment later is soon enough.
-            let later = Instant::now() + Duration::from_millis(500);
-            self.due.values_mut().for_each(|due| *due = (*due).max(later));
+            self.shared.figures.clear();
+            self.schedule.put_off(Instant::now() + Duration::from_millis(500));
             return;
         }
-        while self.passes.len() < PASSES_MAX {
-            let now = Instant::now();
-            let Some(names) = self
-                .due
-                .iter()
-                .find(|(_, due)| **due <= now)
-                .map(|(n, _)| n.clone())
-            else {
+        while self.passes.count() < PASSES_MAX {
+            let Some(names) = self.schedule.begin(Instant::now()) else {
                 return;
             };
-            self.due.remove(&names);
-            self.under_way.insert(names.clone());
-            let (mut kept, failures) = self.kept.remove(&names).unwrap_or_default();
-            let shared = self.shared.clone();
-            self.passes.spawn(async move {
-                let began = Instant::now();
-                let result = shared.pass(&names, &mut kept).await;
-                match &result {
-                    Ok(None) => shared.figures.forget(&names),
-                    other => shared.figures.passed(&names, began.elapsed(), other.is_err()),
-                }
-                Ended {
-                    names,
-                    kept,
-                    failures,
-                    result,
-                }
-            });
+            let kept = self.kept.remove(&names).unwrap_or_default();
+            let pass = pass(self.shared.clone(), names.clone(), kept);
+            self.passes.begin(names, pass);
         }
     }
 
-    fn end(&mut self, ended: Ended) {
-        let Ended {
-            names,
-            kept,
-            failures,
-            result,
-        } = ended;
-        self.under_way.remove(&names);
-        let again = self.again.remove(&names);
-        let (pause, failures) = match result {
-            Ok(None) if !again => return,
-            Ok(None) => (Duration::ZERO, 0),
-            Ok(Some(pause)) => (pause, 0),
-            Err(error) => {
-                let failures = failures.saturating_add(1);
-                let pause = Duration::from_millis(250) * 2u32.saturating_pow(failures.min(8));
-                log_line(&format!(
-                    "{}/{}: {}",
-                    names.namespace,
-                    names.cluster,
-                    chain(&error)
-                ));
-                (pause.min(BACKOFF_MAX), failures)
-            }
-        };
-        let pause = if again && failures == 0 {
-            Duration::ZERO
-        } else {
-            pause
-        };
-        self.due.insert(names.clone(), Instant::now() + pause);
-        self.kept.insert(names, (kept, failures));
+    fn end(&mut self, names: Names, came_to: Option<(Kept, Ending)>) {
+        let (kept, ending) = came_to.unwrap_or((Kept::default(), Ending::Failed));
+        if ending != Ending::Gone {
+            self.kept.insert(names.clone(), kept);
+        }
+        self.schedule.end(names, ending, Instant::now());
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text.push_str(": ");
-        text.push_str(&next.to_string());
-        cause = next.source();
-    }
-    text
+/// One pass, and how it ended.
+async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
+    let began = Instant::now();
+    let result = tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept)).await;
+    let (failure, ending) = match result {
+        Ok(Ok(None)) => {
+            shared.figures.forget(&names);
+            return (kept, Ending::Gone);
+        }
+        Ok(Ok(Some(pause))) => {
+            shared.figures.passed(&names, began.elapsed(), false);
+            return (kept, Ending::Well(pause));
+        }
+        Ok(Err(failed @ Failed::Some(_))) => (failed.told(), Ending::Partly),
+        Ok(Err(failed)) => (failed.told(), Ending::Failed),
+        Err(_) => {
+            let limit = PASS_LIMIT.as_secs();
+            let text = format!("the pass has not come to an end within {limit} s");
+            (text, Ending::Failed)
+        }
+    };
+    log_line(&format!("{}/{}: {failure}", names.namespace, names.cluster));
+    shared.figures.passed(&names, began.elapsed(), true);
+    (kept, ending)
 }

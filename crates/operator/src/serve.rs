@@ -3,7 +3,6 @@
 //! Never: more than a handful of connections, or one that stays open without a word.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -12,6 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::net::TcpListener;
 
 use crate::figures::Figures;
+use crate::health::Health;
 use crate::lease::Tenure;
 use crate::listen::{self, Limits};
 use crate::requests::Requests;
@@ -30,8 +30,8 @@ pub struct Served {
     pub tenure: Tenure,
     /// What it has asked of the API server.
     pub requests: Requests,
-    /// Whether all watches are up, and what else is served can be.
-    pub ready: Arc<AtomicBool>,
+    /// How the watches are.
+    pub health: Health,
 }
 
 impl Served {
@@ -61,11 +61,13 @@ impl Served {
                 self.figures.text(self.tenure.holds(), &self.requests.counts()),
             ),
             "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
-            "/readyz" if self.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n".to_owned()),
-            "/readyz" => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "not yet: the watches are not up, or there is no certificate for the webhook\n".to_owned(),
-            ),
+            "/readyz" => match self.health.missing() {
+                missing if missing.is_empty() => (StatusCode::OK, "ok\n".to_owned()),
+                missing => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("not up yet: {missing}\n"),
+                ),
+            },
             _ => (
                 StatusCode::NOT_FOUND,
                 "try /metrics, /readyz or /healthz\n".to_owned(),
@@ -84,11 +86,13 @@ mod tests {
             figures: Arc::default(),
             tenure: Tenure::default(),
             requests: Requests::default(),
-            ready: Arc::default(),
+            health: Health::default(),
         };
+        served.health.expect("pods");
         let get = |path| served.page(&Method::GET, path).0;
         assert_eq!(get("/readyz"), StatusCode::SERVICE_UNAVAILABLE);
-        served.ready.store(true, Ordering::Relaxed);
+        assert!(served.page(&Method::GET, "/readyz").1.contains("pods"));
+        served.health.well("pods", true);
         assert_eq!(get("/readyz"), StatusCode::OK);
         assert_eq!(get("/metrics"), StatusCode::OK);
         assert_eq!(get("/secrets"), StatusCode::NOT_FOUND);

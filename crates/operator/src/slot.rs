@@ -12,7 +12,7 @@ use quorate_core::model::{
 };
 use quorate_pod::contract::Report;
 
-use crate::pod_state::{PodState, Stage, UNSCHEDULED};
+use crate::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
 use crate::record::VolumeRecord;
 
 /// After this long a pod that was refused is made anew, so that it looks again.
@@ -160,9 +160,19 @@ impl SlotObjects {
             place,
             process,
             status: None,
-            cannot_start: None,
+            cannot_start: self.starved(),
             replay_limit: report.and_then(|r| r.replay_limit),
         }
+    }
+
+    /// A member that needs more memory than it may have is not helped by another volume.
+    fn starved(&self) -> Option<String> {
+        let Some(Stage::Crashing(exit)) = self.pod().map(|p| &p.stage) else {
+            return None;
+        };
+        let advice = "it needs more memory than its limit; raise spec.podTemplate.resources.limits.memory (a change of \
+                      podTemplate needs spec.maintenance.rollingChanges: true)";
+        is_starved(exit).then(|| advice.to_owned())
     }
 
     /// What is left of a member that was scaled away: its claim, and the EtcdPeer that takes it along.

@@ -29,6 +29,8 @@ pub struct Seen<'a> {
     pub generation: Option<i64>,
     /// What the manifest says that is not done, if anything.
     pub warnings: &'a [String],
+    /// What the API server did not do as asked, if anything: a reason and a text.
+    pub trouble: Option<(&'static str, &'a str)>,
     /// Now.
     pub now: jiff::Timestamp,
 }
@@ -151,12 +153,25 @@ impl Seen<'_> {
             ),
         };
         let busy = !self.plan.steps.is_empty() || wait.is_some();
+        let progress = match self.trouble {
+            Some(trouble) => troubled(trouble),
+            None => Holds {
+                kind: "Progressing",
+                status: Some(busy && block.is_none()),
+                reason: if busy { reason } else { "AtRest" },
+                message: if busy {
+                    message.clone()
+                } else {
+                    "there is nothing left to do".to_owned()
+                },
+            },
+        };
         let mut all = vec![
             Holds {
                 kind: "Ready",
                 status: Some(ready),
                 reason,
-                message: message.clone(),
+                message,
             },
             Holds {
                 kind: "Quorate",
@@ -166,16 +181,7 @@ impl Seen<'_> {
                 reason: serving.0,
                 message: serving.1,
             },
-            Holds {
-                kind: "Progressing",
-                status: Some(busy && block.is_none()),
-                reason: if busy { reason } else { "AtRest" },
-                message: if busy {
-                    message
-                } else {
-                    "there is nothing left to do".to_owned()
-                },
-            },
+            progress,
             Holds {
                 kind: "Blocked",
                 status: Some(block.is_some()),
@@ -251,12 +257,9 @@ pub fn held(
         reason,
         message: why.to_owned(),
     };
-    let conditions = [holds("Ready", false), holds("Blocked", true)];
+    let new = [holds("Ready", false), holds("Blocked", true)];
     ClusterStatus {
-        conditions: conditions
-            .into_iter()
-            .map(|h| condition(h, &last.conditions, generation, now))
-            .collect(),
+        conditions: replaced(&last.conditions, new, generation, now),
         observed_generation: generation,
         ..last.clone()
     }
@@ -284,6 +287,46 @@ pub fn ownerless(
         observed_generation: generation,
         ..last.clone()
     }
+}
+
+/// The status of a cluster of which nothing is known but that the API server does not do as asked.
+pub fn refused(
+    last: &ClusterStatus,
+    trouble: (&'static str, &str),
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> ClusterStatus {
+    ClusterStatus {
+        conditions: replaced(&last.conditions, [troubled(trouble)], generation, now),
+        ..last.clone()
+    }
+}
+
+fn troubled((reason, text): (&'static str, &str)) -> Holds<'static> {
+    Holds {
+        kind: "Progressing",
+        status: Some(false),
+        reason,
+        message: text.to_owned(),
+    }
+}
+
+/// The last conditions with these in place of those of their kind.
+fn replaced<'a>(
+    last: &[Condition],
+    new: impl IntoIterator<Item = Holds<'a>>,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> Vec<Condition> {
+    let mut all = last.to_vec();
+    for holds in new {
+        let next = condition(holds, last, generation, now);
+        match all.iter_mut().find(|c| c.type_ == next.type_) {
+            Some(place) => *place = next,
+            None => all.push(next),
+        }
+    }
+    all
 }
 
 /// The lowest minor of all members. `None` while one of them does not answer, for then etcd itself goes on as before.
@@ -330,6 +373,49 @@ mod tests {
             told,
             "time alone changes nothing"
         );
+    }
+
+    #[test]
+    fn a_held_cluster_keeps_the_conditions_that_still_hold() {
+        let at = |second| jiff::Timestamp::from_second(second).unwrap();
+        let (before, later) = (at(1), at(2));
+        let holds = |kind, status| Holds {
+            kind,
+            status: Some(status),
+            reason: "Before",
+            message: String::new(),
+        };
+        let kinds = ["Ready", "Quorate", "Progressing", "Blocked"].into_iter();
+        let status = [true, true, false, false].into_iter();
+        let last = ClusterStatus {
+            conditions: kinds
+                .zip(status)
+                .map(|(kind, status)| condition(holds(kind, status), &[], Some(1), before))
+                .collect(),
+            ..ClusterStatus::default()
+        };
+        let next = held(&last, ("Invalid", "why"), Some(2), later);
+        let told: Vec<_> = next.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
+        let expected = [
+            ("Ready", "False"),
+            ("Quorate", "True"),
+            ("Progressing", "False"),
+            ("Blocked", "True"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(
+            next.conditions[1..3],
+            last.conditions[1..3],
+            "not even their times"
+        );
+        assert_eq!(next.conditions[0].last_transition_time.0, later);
+        let next = refused(&last, ("RequestRefused", "exceeded quota"), Some(2), later);
+        assert_eq!(next.conditions[2].reason, "RequestRefused");
+        assert_eq!(
+            next.conditions[2].last_transition_time.0, before,
+            "it was False before"
+        );
+        assert_eq!(next.conditions[..2], last.conditions[..2]);
     }
 
     #[test]

@@ -12,15 +12,18 @@ use futures::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_pod::contract::CLUSTER_LABEL;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
+use crate::events::log_line;
 use crate::gather::Seen;
+use crate::health::Health;
 use crate::names::{APP_LABEL, Names};
 use crate::observe::Objects;
 use crate::upkeep::Whole;
@@ -50,12 +53,14 @@ pub fn start(
     client: &Client,
     namespace: Option<&str>,
     woken: &Arc<Wakeups>,
+    health: &Health,
     tasks: &mut JoinSet<()>,
 ) -> Watches {
     let mut start = Start {
         client,
         namespace,
         woken,
+        health,
         tasks,
     };
     Watches {
@@ -78,6 +83,7 @@ struct Start<'a> {
     client: &'a Client,
     namespace: Option<&'a str>,
     woken: &'a Arc<Wakeups>,
+    health: &'a Health,
     tasks: &'a mut JoinSet<()>,
 }
 
@@ -104,14 +110,25 @@ impl Start<'_> {
         let stream = watcher(api, config)
             .modify(|object| object.managed_fields_mut().clear())
             .default_backoff()
-            .reflect(writer)
-            .touched_objects();
-        let woken = self.woken.clone();
+            .reflect(writer);
+        let (woken, health) = (self.woken.clone(), self.health.clone());
+        let resource = K::plural(&());
+        health.expect(&resource);
         self.tasks.spawn(async move {
             let mut stream = std::pin::pin!(stream);
             // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
-            while let Some(touched) = stream.next().await {
-                let Ok(object) = touched else { continue };
+            while let Some(event) = stream.next().await {
+                let line = match &event {
+                    Err(error) => health.failed(&resource, &error.to_string()),
+                    // It is about to ask, and knows nothing yet.
+                    Ok(Event::Init) => None,
+                    Ok(event) => health.well(&resource, matches!(event, Event::InitDone)),
+                };
+                line.iter().for_each(|line| log_line(line));
+                let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event
+                else {
+                    continue;
+                };
                 if let (Some(namespace), Some(cluster)) = (object.namespace(), cluster_of(&object)) {
                     woken.wake(Names::of(&namespace, &cluster));
                 }
@@ -124,7 +141,7 @@ impl Start<'_> {
 impl Watches {
     /// Waits until every watch has seen everything there is.
     pub async fn ready(&self) {
-        // A writer is only dropped when its watch has ended, and then the operator ends too.
+        // An error says that the writer is gone. It goes with its task, which ends with the operator alone.
         let _ = self.clusters.wait_until_ready().await;
         let _ = self.peers.wait_until_ready().await;
         let _ = self.pods.wait_until_ready().await;

@@ -22,8 +22,6 @@ pub const FORMAT: u32 = 1;
 
 /// The pod annotation with the operator's go-ahead.
 pub const START_ANNOTATION: &str = "etcd.improbable.io/start";
-/// The annotation of a claim with the id of the volume, recorded before any go-ahead.
-pub const VOLUME_ID_ANNOTATION: &str = "etcd.improbable.io/volume-id";
 /// The label with the cluster's name.
 pub const CLUSTER_LABEL: &str = "etcd.improbable.io/cluster-name";
 /// The label with the member's name.

@@ -108,7 +108,4 @@ pub struct PeerStart {
     pub generation: u32,
     /// A digest of the configuration it is started with.
     pub config: String,
-    /// The member is restarted once more, to settle what an upgrade needs.
-    #[serde(default)]
-    pub settle: bool,
 }

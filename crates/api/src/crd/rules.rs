@@ -31,8 +31,8 @@ const FIXED: [&str; 7] = [
 
 /// The name of a cluster: Services, pods and host names are built from it.
 pub fn cluster_name() -> Rule {
-    Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,58}[a-z0-9])?$')").message(
-        "the name must be at most 60 lower-case letters, digits and '-', and begin with a letter: Services, pods and \
+    Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]{0,54}[a-z0-9])?$')").message(
+        "the name must be at most 56 lower-case letters, digits and '-', and begin with a letter: Services, pods and \
          host names are built from it",
     )
 }

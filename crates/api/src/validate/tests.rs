@@ -66,11 +66,11 @@ fn faults() {
         ("/metadata/name", json!("a.b"), format!("metadata.name: found the text \"a.b\", expected {form}. {name}")),
         ("/metadata/name", json!("-a"), format!("metadata.name: found the text \"-a\", expected {form}. {name}")),
         ("/metadata/name", json!("a-"), format!("metadata.name: found the text \"a-\", expected {form}. {name}")),
-        ("/metadata/name", json!("a".repeat(61)), "metadata.name: found a name of 61 characters, expected at most 60 characters. A member's name is this with its number behind, and host names end at 63; choose a shorter one.".into()),
         ("/spec/replicas", json!(null), "spec.replicas: found nothing, expected the number of members. Write 3 to survive the loss of one, or 1 to try it out.".into()),
         ("/spec/replicas", json!(0), format!("spec.replicas: found 0, expected at least 1. {one}")),
         ("/spec/replicas", json!(-3), format!("spec.replicas: found -3, expected at least 1. {one}")),
-        ("/spec/replicas", json!(1u64 << 40), "spec.replicas: found 1099511627776, expected a number of members that can exist. In most places 5 is the most that is sensible.".into()),
+        ("/spec/replicas", json!(100), "spec.replicas: found 100, expected at most 99. In most places 5 is the most that is sensible.".into()),
+        ("/spec/replicas", json!(1u64 << 40), "spec.replicas: found 1099511627776, expected at most 99. In most places 5 is the most that is sensible.".into()),
         ("/spec/version", json!(null), "spec.version: found nothing, expected the version of etcd to run. Write one, for example `version: 3.6.1`.".into()),
         ("/spec/version", json!("v3.6.1"), "spec.version: found v3.6.1, expected a version of three numbers. Write 3.6.1, not v3.6.1.".into()),
         ("/spec/version", json!("3.2.28"), "spec.version: found 3.2.28, expected a version from 3.4 to 3.7. etcd before 3.4 has no learners, so members cannot be added safely, and it is long out of support; take 3.4 or newer.".into()),
@@ -394,5 +394,34 @@ fn values() {
             .name
             .len(),
         60
+    );
+}
+
+#[test]
+fn the_limits_of_a_cluster() {
+    let members = |count: i64| texts(&with("/spec/replicas", json!(count)), Ground::Kubernetes);
+    let advised = "spec.replicas: etcd advises at most 7 members: each one more makes every write slower, and 7 survive the \
+                   loss of three.";
+    assert_eq!(members(7), (vec![], vec![]));
+    assert_eq!(members(9), (vec![], vec![advised.to_owned()]));
+    let (faults, warnings) = members(8);
+    assert_eq!((faults.len(), warnings.len()), (0, 2), "{warnings:?}");
+    assert_eq!(members(99).0, [""; 0]);
+    assert_eq!(members(2_000_000_000).0.len(), 1);
+    let named = |length, ground| texts(&with("/metadata/name", json!("a".repeat(length))), ground).0;
+    assert_eq!(named(56, Ground::Kubernetes), [""; 0]);
+    let long = named(57, Ground::Kubernetes);
+    assert!(
+        long[0].contains("expected at most 56 characters. The Service for clients"),
+        "{long:?}"
+    );
+    assert_eq!(named(60, Ground::Host), [""; 0]);
+    let long = named(61, Ground::Host);
+    assert_eq!(
+        long,
+        [
+            "metadata.name: found a name of 61 characters, expected at most 60 characters. A member's name is this with its \
+             number behind, and host names end at 63; choose a shorter one."
+        ]
     );
 }

@@ -154,8 +154,11 @@ impl Pass<'_> {
         let applied = status.filter(|s| s.member == learner.id).map_or(0, |s| s.applied);
         let now = self.now;
         let watch = match self.memory.learner.take() {
+            // Every step of it would be a memory to store; a mark now and then is enough to tell slow from stuck.
             Some(watch)
-                if watch.member == learner.id && watch.applied >= applied && watch.progressed <= now =>
+                if watch.member == learner.id
+                    && watch.progressed <= now
+                    && (watch.applied >= applied || self.elapsed(watch.progressed) < pace::LEARNER_MARK) =>
             {
                 watch
             }

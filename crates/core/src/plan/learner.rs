@@ -80,7 +80,9 @@ impl Pass<'_> {
         if learner.healthy && behind >= ahead - ahead / 10 {
             self.promote(ordinal, learner.listed.id);
         } else {
-            let detail = format!("{name} is at log index {behind} of {ahead}");
+            // In tenths, so that what people see does not change with every look.
+            let tenths = u128::from(behind) * 10 / u128::from(ahead.max(1));
+            let detail = format!("{name} has copied about {}% of the log", tenths.min(10) * 10);
             self.wait(WaitReason::LearnerCatchingUp, Some(ordinal), detail);
         }
     }

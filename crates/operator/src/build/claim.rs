@@ -11,16 +11,12 @@ use crate::record::VolumeRecord;
 
 /// The claim. It says from the first that nothing was ever started on it: one that says nothing may hold anything.
 pub fn claim(plot: &Plot<'_>, ordinal: Ordinal, memory: &Memory) -> PersistentVolumeClaim {
-    let mut spec = plot.cluster.claim.clone();
-    spec.access_modes
-        .get_or_insert_with(|| vec!["ReadWriteOnce".to_owned()]);
-    spec.volume_mode.get_or_insert_with(|| "Filesystem".to_owned());
     let record = VolumeRecord::of(memory, ordinal, "");
     let mut metadata = plot.member_meta(ordinal);
     metadata.annotations = Some([(VOLUME_ANNOTATION.to_owned(), record.text())].into());
     PersistentVolumeClaim {
         metadata,
-        spec: Some(spec),
+        spec: Some(plot.cluster.claim.clone()),
         status: None,
     }
 }

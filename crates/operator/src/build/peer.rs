@@ -31,7 +31,6 @@ pub fn peer(
         start: Some(PeerStart {
             generation: generation.0,
             config: config.to_owned(),
-            settle: false,
         }),
     };
     EtcdPeer {

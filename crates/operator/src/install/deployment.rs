@@ -143,7 +143,8 @@ fn container(settings: &Settings) -> Container {
             },
         ]),
         ports: Some(ports),
-        // Readiness only: what hangs is found by its Lease, and a restart mends nothing that a retry does not.
+        // Readiness only: work that hangs loses the Lease to one that stands by, and a restart mends nothing that a
+        // retry does not.
         readiness_probe: Some(Probe {
             http_get: Some(HTTPGetAction {
                 path: Some("/readyz".to_owned()),

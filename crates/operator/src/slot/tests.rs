@@ -228,3 +228,15 @@ fn a_refused_pod_is_made_anew_after_a_while() {
     assert!(matches!(at(Time(created + 1)), Place::Preparing { why, .. } if why.contains("read-only")));
     assert_eq!(at(Time(created + 61_000)), Place::Absent);
 }
+
+#[test]
+fn a_member_that_is_short_of_memory_is_said_to_be() {
+    let crash = |reason: &str| {
+        let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+        status["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"reason": reason, "exitCode": 137}});
+        view(&slot(&[status]), &known()).cannot_start
+    };
+    assert_eq!(crash("Error"), None);
+    assert!(crash("OOMKilled").is_some_and(|why| why.contains("limits.memory")));
+}

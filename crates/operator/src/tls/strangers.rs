@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::effect::Kind;
     use crate::pod_state::MadeFor;
-    use crate::slot::{Peer, SlotObjects};
+    use crate::slot::{Owner, Peer, SlotObjects};
 
     /// Three members, which run with these configurations; `None` is one that is being made anew.
     fn world(configs: [Option<&str>; 3]) -> (Objects, Memory) {
@@ -82,6 +82,8 @@ mod tests {
                     uid: format!("peer-{n}"),
                     deleting: false,
                     takes_claim: false,
+                    finalizers: Vec::new(),
+                    owner: Owner::Ours,
                     version,
                     generation,
                     config: config.to_owned(),

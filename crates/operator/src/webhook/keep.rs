@@ -218,10 +218,8 @@ impl Keep {
         let done = match &task {
             Task::Secret(effect) => {
                 let asked = apply(&self.client, &self.duties.namespace, effect);
-                (
-                    format!("{effect}"),
-                    tokio::time::timeout(REQUEST_LIMIT, asked).await,
-                )
+                let done = tokio::time::timeout(REQUEST_LIMIT, asked).await;
+                (effect.to_string(), done.map(|done| done.map(|_| ())))
             }
             Task::Mutating(change) => {
                 let asked = self.merge::<MutatingWebhookConfiguration>(change);

@@ -432,7 +432,10 @@ impl KubeWorld {
         };
         let spec = wanted(&plot);
         let objects = seen.objects(&names, &resource.uid().unwrap_or_default());
-        let mut before = remembered(&resource, &cluster, &names, &objects);
+        let mut before = match remembered(&resource, &cluster, &names, &objects) {
+            Ok(before) => before,
+            Err(why) => return self.broke(super::world::KubeBreak::NoConvergence, why),
+        };
         if !me.taken_up {
             me.taken_up = true;
             before = before.taken_up();
@@ -459,6 +462,7 @@ impl KubeWorld {
             peers: seen.peers.len(),
             generation: resource.metadata.generation,
             warnings: &[],
+            trouble: None,
             now: time(now).0,
         };
         let last = resource.status.clone().unwrap_or_default();

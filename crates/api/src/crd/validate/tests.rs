@@ -84,15 +84,15 @@ fn on_create() {
         ),
         (
             "/metadata/name",
-            json!("a".repeat(61)),
+            json!("a".repeat(57)),
             "metadata.name: Invalid value",
-            "at most 60",
+            "at most 56",
         ),
         (
             "/metadata/name",
             json!("a-"),
             "metadata.name: Invalid value",
-            "at most 60",
+            "at most 56",
         ),
         (
             "/spec/replicas",
@@ -105,6 +105,12 @@ fn on_create() {
             json!(0),
             "spec.replicas: Invalid value: 0: expected at least 1",
             "spec.replicas: below 1",
+        ),
+        (
+            "/spec/replicas",
+            json!(100),
+            "spec.replicas: Invalid value: 100: expected at most 99",
+            "spec.replicas: above 99",
         ),
         (
             "/spec/version",

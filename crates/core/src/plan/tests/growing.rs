@@ -123,6 +123,27 @@ fn a_learner_is_withdrawn_when_not_wanted_when_wiped_and_when_stuck() {
 }
 
 #[test]
+fn a_learner_that_gets_on_is_news_only_now_and_then() {
+    let mut f = Fixture::healthy(2);
+    grown(&mut f, 3);
+    f.join(2, true);
+    let mut look = |applied: u64, later: u64| {
+        f.view(2).status.as_mut().unwrap().applied = applied;
+        let told = f.later(Duration::from_secs(later)).plan();
+        (
+            f.memory.learner.clone().unwrap().applied,
+            told.waits[0].detail.clone(),
+        )
+    };
+    let first = look(110, 0);
+    assert_eq!(first, (110, "t-2 has copied about 10% of the log".to_owned()));
+    assert_eq!(look(120, 1), first);
+    assert_eq!(look(130, 8), first);
+    assert_eq!(look(190, 1).0, 190, "ten seconds on, it is marked");
+    assert!(look(210, 1).1.contains("20%"));
+}
+
+#[test]
 fn shrinking_goes_by_number_from_the_top_and_moves_the_leader_first() {
     let mut f = Fixture::healthy(11);
     f.observed.quorum.as_mut().unwrap().leader = Some(id(10));
