@@ -100,28 +100,33 @@ fn first_log(cluster: &KubeCluster<'_>, member: &str) -> std::path::PathBuf {
     logs.into_iter().next().expect("a log")
 }
 
-/// etcd refuses the option before it has a log, so that nothing was promised and the first start is made once more.
+/// A new cluster that cannot start as it was asked for: told, and a patch is all it takes. No option that is let through
+/// is one that etcd refuses; what becomes of a first start that etcd ends at once is in `crates/cli/tests/in_pod/`.
 #[test]
-fn a_first_start_with_an_option_that_etcd_refuses_is_mended_by_a_patch() {
+fn a_first_start_that_cannot_be_is_told_and_mended_by_a_patch() {
     let version = etcd::newest("3.6");
-    let namespace = Namespace::new("option");
-    let wrong = "spec:\n  options: {autoCompactionMode: periodic, autoCompactionRetention: soon}\n";
-    let yaml = manifest("c", 1, &version).replace("spec:\n  replicas", &format!("{wrong}  replicas"));
-    let cluster = namespace.create("c", &yaml);
-    namespace.wait_for("etcd refusing it", || {
-        let pod = cluster.pod("c-0")?;
-        let etcd = &pod["status"]["containerStatuses"][0];
-        let ended = |state: &str| !etcd[state]["terminated"].is_null();
-        (ended("state") || ended("lastState")).then_some(())
+    let namespace = Namespace::new("first");
+    let option =
+        "spec:\n  options: {autoCompactionMode: periodic, autoCompactionRetention: soon}\n  replicas";
+    let option = manifest("option", 1, &version).replace("spec:\n  replicas", option);
+    let option = namespace.create("option", &option);
+    let image = namespace.create("image", &manifest("image", 1, "3.6.999"));
+    let told = option.await_condition("Ready", "False", "Invalid");
+    assert!(told.contains("spec.options.autoCompactionRetention"), "{told}");
+    assert!(option.pods().is_empty(), "nothing is begun with it");
+    let told = namespace.wait_for("why the pod does not start", || {
+        let told = image.await_condition("Ready", "False", "Preparing");
+        (told.contains("Image") || told.contains("Pull")).then_some(told)
     });
-    let told = condition(&cluster.get(), "Ready").cloned().unwrap_or_default();
-    println!("told meanwhile: {told}");
-    assert_eq!(told["status"], "False");
-    let patch = cluster.patch(&json!({"options": {"autoCompactionRetention": "1h"}}));
+    println!("told: {told}");
+    let patch = option.patch(&json!({"options": {"autoCompactionRetention": "1h"}}));
     assert!(patch.status.success(), "{}", said(&patch));
-    cluster.await_ready(1, &version);
-    cluster.put("key", "value");
-    assert_eq!(cluster.value("key"), "value");
+    image.set_version(&version);
+    for cluster in [option, image] {
+        cluster.await_ready(1, &version);
+        cluster.put("key", "value");
+        assert_eq!(cluster.value("key"), "value");
+    }
 }
 
 /// Two of three forgot everything: nobody may say that the third knows all, so nothing is begun over it.
@@ -246,7 +251,7 @@ fn of_two_operators_the_other_takes_over_and_finishes_what_was_begun() {
     traffic.during("scale to 3, the acting operator killed", || {
         cluster.scale(3);
         namespace.await_event("PeerCreated", "c-1");
-        let killed = bed.kill_operator(Then::Replace);
+        let killed = bed.kill_operator_then(Then::Replace);
         assert_eq!(killed, holder);
         let now = cluster.get();
         assert!(!is_ready(&now, 3, &version), "it was not done yet: {now}");
@@ -270,7 +275,7 @@ fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_
     let before = cluster.await_ready(3, &version);
     let traffic = Traffic::start(&cluster);
     let changes = [
-        json!({"options": {"snapshotCount": 5000}, "quota": "64Mi"}),
+        json!({"options": {"snapshotCount": 5000}, "quota": "32Mi"}),
         json!({"forceRedeploymentReason": "once more"}),
     ];
     for change in changes {
@@ -291,7 +296,7 @@ fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_
     );
     for pod in cluster.pods() {
         let command = pod["spec"]["containers"][0].to_string();
-        for part in ["snapshot-count", "5000", "67108864"] {
+        for part in ["snapshot-count", "5000", "33554432"] {
             assert!(command.contains(part), "{part} is not in {command}");
         }
     }

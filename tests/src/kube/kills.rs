@@ -58,7 +58,7 @@ impl<'a> Kills<'a> {
             kinds.extend(fresh.iter().map(|(_, kind)| kind.clone()));
             self.known.extend(fresh.into_iter().map(|(id, _)| id));
             if let Some(kind) = last {
-                let victim = bed.kill_operator(self.then);
+                let victim = bed.kill_operator_then(self.then);
                 // What it left behind: it had not come to the end.
                 let in_the_middle = !wanted(&self.cluster.get());
                 println!(

@@ -66,8 +66,13 @@ impl Bed {
         })
     }
 
+    /// Kills the operator that acts, by SIGKILL, and its pod is lost as well.
+    pub fn kill_operator(&self) {
+        self.kill_operator_then(Then::Replace);
+    }
+
     /// Kills the operator that acts, by SIGKILL, and gives the name of its pod.
-    pub fn kill_operator(&self, then: Then) -> String {
+    pub fn kill_operator_then(&self, then: Then) -> String {
         let (pod, pids) = self.acting_operator();
         process::kill(&pids);
         if then == Then::Replace {
