@@ -80,7 +80,7 @@ fn a_resize_whose_operator_is_killed_between_its_steps_is_done_all_the_same() {
     let id = cluster.cluster_id();
     let traffic = Traffic::start(&cluster);
     for (replicas, kills) in [(3usize, 3), (1, 2)] {
-        let mut killing = Kills::on(&cluster);
+        let killing = Kills::on(&cluster);
         traffic.during(&format!("scale to {replicas}, operators killed"), || {
             cluster.scale(replicas as u32);
             let killed = killing.through(|c| is_ready(c, replicas, &version));

@@ -74,7 +74,7 @@ fn an_upgrade_whose_operator_is_killed_between_its_steps_is_done_all_the_same() 
     let cluster = namespace.create("c", &manifest("c", 3, &from));
     let before = cluster.await_ready(3, &from);
     let traffic = Traffic::start(&cluster);
-    let mut killing = Kills::on(&cluster);
+    let killing = Kills::on(&cluster);
     traffic.during(&format!("change to {to}, operators killed"), || {
         cluster.set_version(&to);
         let killed = killing.through(|c| is_ready(c, 3, &to));

@@ -113,7 +113,8 @@ impl Bed {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+    /// kubectl, yet to be run.
+    pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new("timeout");
         command.arg(KUBECTL_SECONDS).arg(&self.kubectl);
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);

@@ -1,44 +1,91 @@
 //! An operator that is killed each time it has told of something it did: between one step of a change and the next.
 //!
-//! In: a change that was just asked for. Out: the kills, each with what was told last. Never: a kill that is counted
-//! although the change was over.
+//! In: a change that is about to be asked for. Out: the kinds of steps after which one died. Never: a kill that is counted
+//! although the change was over, or that met an operator which did not act.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
 use serde_json::Value;
 
-use super::cluster::{KubeCluster, text};
+use super::cluster::KubeCluster;
 use super::operator::Then;
 
 /// A change goes on only while an operator lives, and some of them wait until a Lease ends.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Between two looks: steps follow each other quickly.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long a watch may take to begin.
+const BEGINS: Duration = Duration::from_secs(60);
+/// Between two looks at the cluster.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Which event it is, how often it was told, and of what kind it is.
+const LINE: &str = "jsonpath={.metadata.uid} {.series.count}{\"\\t\"}{.reason}{\"\\n\"}";
 
-/// Watches the events of a cluster from before a change on.
+/// Watches the events of a cluster from before a change on, with its finger on the operator that acts.
 pub struct Kills<'a> {
     cluster: &'a KubeCluster<'a>,
+    watch: Child,
+    lines: Receiver<String>,
     known: BTreeSet<String>,
+    acting: (String, Vec<Pid>),
     then: Then,
 }
 
 impl<'a> Kills<'a> {
-    /// What was told so far does not count.
+    /// Begins to watch. What was told so far does not count.
     pub fn on(cluster: &'a KubeCluster<'a>) -> Kills<'a> {
-        let known = told(cluster).into_iter().map(|(id, _)| id).collect();
-        Kills {
+        let bed = cluster.namespace.bed();
+        let about = format!(
+            "involvedObject.kind=EtcdCluster,involvedObject.name={}",
+            cluster.name
+        );
+        let get = [
+            "-n",
+            &cluster.namespace.name,
+            "get",
+            "events",
+            "--field-selector",
+            &about,
+        ];
+        let before = cluster.namespace.must(&[&get[2..], &["-o", &of_list()]].concat());
+        let known = before.lines().map(str::to_owned).collect();
+        let mut watch = bed
+            .command([&get[..], &["--watch", "-o", LINE]].concat())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("kubectl can be run");
+        let printed = BufReader::new(watch.stdout.take().expect("a pipe"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in printed.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut kills = Kills {
             cluster,
+            watch,
+            lines,
             known,
+            acting: bed.acting_operator(),
             then: Then::Restart,
-        }
+        };
+        // A cluster that serves has events, so that something comes at once.
+        let first = kills.lines.recv_timeout(BEGINS);
+        let first = first.expect("a watch begins with what there is");
+        kills.known.insert(first);
+        kills
     }
 
     /// Kills the operator at every kind of event that was not told of before in this change, until all is as wanted.
     /// Gives the kinds at which one died that had not finished.
-    pub fn through(&mut self, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+    pub fn through(mut self, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
         let began = Instant::now();
-        let bed = self.cluster.namespace.bed();
         let mut kinds = BTreeSet::new();
         let mut killed = Vec::new();
         loop {
@@ -47,53 +94,57 @@ impl<'a> Kills<'a> {
                 "not as wanted after {PATIENCE:?}, operators killed at {killed:?}\n{}",
                 self.cluster.namespace.picture()
             );
-            let fresh = told(self.cluster)
-                .into_iter()
-                .filter(|(id, _)| !self.known.contains(id));
-            let fresh: Vec<(String, String)> = fresh.collect();
-            let last = fresh
-                .iter()
-                .map(|(_, kind)| kind.clone())
-                .rfind(|kind| !kinds.contains(kind));
-            kinds.extend(fresh.iter().map(|(_, kind)| kind.clone()));
-            self.known.extend(fresh.into_iter().map(|(id, _)| id));
-            if let Some(kind) = last {
-                let victim = bed.kill_operator_then(self.then);
-                // What it left behind: it had not come to the end.
-                let in_the_middle = !wanted(&self.cluster.get());
-                println!(
-                    "{victim} killed at {kind}, {:?} follows, in the middle: {in_the_middle}",
-                    self.then
-                );
-                self.then = if self.then == Then::Restart {
-                    Then::Replace
-                } else {
-                    Then::Restart
-                };
-                if in_the_middle {
+            let line = self.lines.recv_timeout(PAUSE).ok();
+            let fresh = line.filter(|line| self.known.insert(line.clone()));
+            let kind = fresh.and_then(|line| line.split_once('\t').map(|(_, kind)| kind.to_owned()));
+            if let Some(kind) = kind.filter(|kind| kinds.insert(kind.clone())) {
+                if self.kill(&kind, &wanted) {
                     killed.push(kind);
                 }
-                continue;
-            }
-            if wanted(&self.cluster.get()) {
+            } else if wanted(&self.cluster.get()) {
                 return killed;
             }
-            std::thread::sleep(PAUSE);
         }
+    }
+
+    /// Kills the operator that acts; whether it died in the middle of the change.
+    fn kill(&mut self, kind: &str, wanted: &impl Fn(&Value) -> bool) -> bool {
+        let bed = self.cluster.namespace.bed();
+        let (victim, pids) = &self.acting;
+        super::process::kill(pids);
+        assert_eq!(
+            bed.lease_holder(),
+            *victim,
+            "the one that was killed held the Lease"
+        );
+        // What it left behind says that it had not come to the end.
+        let in_the_middle = !wanted(&self.cluster.get());
+        println!(
+            "{victim} killed at {kind}, {:?} follows, in the middle: {in_the_middle}",
+            self.then
+        );
+        if self.then == Then::Replace {
+            bed.lose_operator(victim);
+        }
+        self.then = match self.then {
+            Then::Restart => Then::Replace,
+            Then::Replace => Then::Restart,
+        };
+        self.acting = bed.acting_operator();
+        in_the_middle
     }
 }
 
-/// What the operator told of this cluster, oldest first: which event, and of what kind.
-fn told(cluster: &KubeCluster<'_>) -> Vec<(String, String)> {
-    let about = format!(
-        "involvedObject.kind=EtcdCluster,involvedObject.name={}",
-        cluster.name
-    );
-    let mut events = cluster.namespace.items(&["events", "--field-selector", &about]);
-    events.sort_by_key(|e| text(&e["metadata"]["creationTimestamp"]));
-    let all = events.iter().map(|e| {
-        let id = format!("{} {}", text(&e["metadata"]["uid"]), e["series"]["count"]);
-        (id, text(&e["reason"]))
-    });
-    all.collect()
+impl Drop for Kills<'_> {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.watch.kill();
+        let _ = self.watch.wait();
+    }
+}
+
+/// The same lines, of a list.
+fn of_list() -> String {
+    let inner = LINE.strip_prefix("jsonpath=").unwrap_or(LINE);
+    format!("jsonpath={{range .items[*]}}{inner}{{end}}")
 }

@@ -76,10 +76,15 @@ impl Bed {
         let (pod, pids) = self.acting_operator();
         process::kill(&pids);
         if then == Then::Replace {
-            let force = ["--grace-period=0", "--force", "--ignore-not-found"];
-            self.must(&[&["-n", OPERATOR_NAMESPACE, "delete", "pod", &pod], &force[..]].concat());
+            self.lose_operator(&pod);
         }
         pod
+    }
+
+    /// Deletes the pod of an operator whose process was killed.
+    pub fn lose_operator(&self, pod: &str) {
+        let force = ["--grace-period=0", "--force", "--ignore-not-found"];
+        self.must(&[&["-n", OPERATOR_NAMESPACE, "delete", "pod", pod], &force[..]].concat());
     }
 
     /// The samples of one of an operator's figures: labels and value.
