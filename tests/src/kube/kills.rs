@@ -22,7 +22,7 @@ const BEGINS: Duration = Duration::from_secs(60);
 /// Between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Which event it is, how often it was told, and of what kind it is.
-const LINE: &str = "jsonpath={.metadata.uid} {.series.count}{\"\\t\"}{.reason}{\"\\n\"}";
+const LINE: &str = "jsonpath={.metadata.uid} {.series.count}|{.reason}{\"\\n\"}";
 
 /// Watches the events of a cluster from before a change on, with its finger on the operator that acts.
 pub struct Kills<'a> {
@@ -96,7 +96,7 @@ impl<'a> Kills<'a> {
             );
             let line = self.lines.recv_timeout(PAUSE).ok();
             let fresh = line.filter(|line| self.known.insert(line.clone()));
-            let kind = fresh.and_then(|line| line.split_once('\t').map(|(_, kind)| kind.to_owned()));
+            let kind = fresh.and_then(|line| line.split_once('|').map(|(_, kind)| kind.to_owned()));
             if let Some(kind) = kind.filter(|kind| kinds.insert(kind.clone())) {
                 if self.kill(&kind, &wanted) {
                     killed.push(kind);
