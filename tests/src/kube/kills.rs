@@ -94,15 +94,17 @@ impl<'a> Kills<'a> {
                 "not as wanted after {PATIENCE:?}, operators killed at {killed:?}\n{}",
                 self.cluster.namespace.picture()
             );
-            let line = self.lines.recv_timeout(PAUSE).ok();
-            let fresh = line.filter(|line| self.known.insert(line.clone()));
-            let kind = fresh.and_then(|line| line.split_once('|').map(|(_, kind)| kind.to_owned()));
-            if let Some(kind) = kind.filter(|kind| kinds.insert(kind.clone())) {
-                if self.kill(&kind, &wanted) {
-                    killed.push(kind);
+            let Ok(line) = self.lines.recv_timeout(PAUSE) else {
+                if wanted(&self.cluster.get()) {
+                    return killed;
                 }
-            } else if wanted(&self.cluster.get()) {
-                return killed;
+                continue;
+            };
+            // Nothing is asked in between: the next step is only moments away.
+            let fresh = self.known.insert(line.clone());
+            let kind = line.split_once('|').map_or("", |(_, kind)| kind).to_owned();
+            if fresh && kinds.insert(kind.clone()) && self.kill(&kind, &wanted) {
+                killed.push(kind);
             }
         }
     }
