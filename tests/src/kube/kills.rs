@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::cluster::KubeCluster;
 use super::operator::Then;
+use super::process;
 
 /// A change goes on only while an operator lives, and some of them wait until a Lease ends.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -21,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const BEGINS: Duration = Duration::from_secs(60);
 /// Between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(300);
+/// Between two looks for a process.
+const SOON: Duration = Duration::from_millis(20);
 /// Which event it is, how often it was told, and of what kind it is.
 const LINE: &str = "jsonpath={.metadata.uid} {.series.count}|{.reason}{\"\\n\"}";
 
@@ -113,7 +116,7 @@ impl<'a> Kills<'a> {
     fn kill(&mut self, kind: &str, wanted: &impl Fn(&Value) -> bool) -> bool {
         let bed = self.cluster.namespace.bed();
         let (victim, pids) = &self.acting;
-        super::process::kill(pids);
+        process::kill(pids);
         assert_eq!(
             bed.lease_holder(),
             *victim,
@@ -125,14 +128,26 @@ impl<'a> Kills<'a> {
             "{victim} killed at {kind}, {:?} follows, in the middle: {in_the_middle}",
             self.then
         );
-        if self.then == Then::Replace {
-            bed.lose_operator(victim);
+        let victim = victim.clone();
+        match self.then {
+            Then::Restart => {
+                // The next one acts as soon as it runs, and is to be met before it has done much.
+                let began = Instant::now();
+                let mut pids = process::of_pod_called(&victim);
+                while pids.is_empty() {
+                    assert!(began.elapsed() < PATIENCE, "{victim} is not started again");
+                    std::thread::sleep(SOON);
+                    pids = process::of_pod_called(&victim);
+                }
+                self.acting = (victim, pids);
+                self.then = Then::Replace;
+            }
+            Then::Replace => {
+                bed.lose_operator(&victim);
+                self.acting = bed.acting_operator();
+                self.then = Then::Restart;
+            }
         }
-        self.then = match self.then {
-            Then::Restart => Then::Replace,
-            Then::Replace => Then::Restart,
-        };
-        self.acting = bed.acting_operator();
         in_the_middle
     }
 }
