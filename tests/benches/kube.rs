@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use quorate_tests::etcd;
-use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE};
+use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::cluster::{KubeCluster, manifest};
 use quorate_tests::kube::namespace::Namespace;
-use quorate_tests::kube::{said, until};
+use quorate_tests::kube::until;
+use rustix::process::Pid;
 
 const ROUNDS: usize = 3;
 const IDLE_CLUSTERS: usize = 100;
@@ -46,20 +47,20 @@ fn idle(version: &str) {
     let last = KubeCluster::of(&namespace, &format!("c{}", IDLE_CLUSTERS - 1));
     last.wait_for("seen by the operator", |c| !c["status"]["conditions"].is_null());
     let bed = Bed::get();
-    let pod = leader(bed);
+    let (pod, pids) = bed.acting_operator();
     let seen = until(Duration::from_secs(60), || {
-        let clusters = figures(bed, &pod, "quorate_cluster_wanted_members");
+        let clusters = bed.figures(&pod, "quorate_cluster_wanted_members");
         (clusters.len() >= IDLE_CLUSTERS).then_some(())
     });
     assert!(seen.is_some(), "the operator does not know all clusters");
     // Idle means having been so for a while.
     std::thread::sleep(Duration::from_secs(20));
-    let before = figures(bed, &pod, "quorate_api_requests_total");
+    let before = bed.figures(&pod, "quorate_api_requests_total");
     std::thread::sleep(IDLE);
-    let after = figures(bed, &pod, "quorate_api_requests_total");
+    let after = bed.figures(&pod, "quorate_api_requests_total");
     println!(
         "operator with {IDLE_CLUSTERS} idle clusters: {:.1} MiB RSS (target: at most 40)",
-        rss_mib(&pod)
+        rss_mib(pids[0])
     );
     println!("its requests to the API server in {} s:", IDLE.as_secs());
     for (labels, count) in &after {
@@ -74,46 +75,9 @@ fn parked(name: &str, version: &str) -> String {
     manifest(name, 3, version).replace("spec:\n", "spec:\n  paused: true\n")
 }
 
-/// The operator's pod that holds the Lease.
-fn leader(bed: &Bed) -> String {
-    let holder = bed.must(&[
-        "-n",
-        OPERATOR_NAMESPACE,
-        "get",
-        "lease",
-        "quorate-operator",
-        "-o",
-        "jsonpath={.spec.holderIdentity}",
-    ]);
-    holder.trim().to_owned()
-}
-
-/// The samples of a figure: labels and value.
-fn figures(bed: &Bed, pod: &str, name: &str) -> Vec<(String, f64)> {
-    let path = format!("/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{pod}:8080/proxy/metrics");
-    let output = bed.kubectl(&["get", "--raw", &path]);
-    assert!(output.status.success(), "{}", said(&output));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let samples = text.lines().filter_map(|line| {
-        let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
-        Some((labels.to_owned(), value.parse().ok()?))
-    });
-    samples.collect()
-}
-
-/// The resident memory of the process whose pod is called so.
-fn rss_mib(pod: &str) -> f64 {
-    let wanted = format!("POD_NAME={pod}");
-    let all = std::fs::read_dir("/proc").expect("there is a /proc");
-    let pids = all
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let pid = pids.into_iter().find(|pid| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|b| *b == 0).any(|v| v == wanted.as_bytes())
-    });
-    let pid = pid.expect("the operator runs on this machine");
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+/// The resident memory of a process.
+fn rss_mib(pid: Pid) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).expect("it runs");
     let line = status
         .lines()
         .find(|l| l.starts_with("VmRSS:"))

@@ -2,12 +2,17 @@
 //!
 //! [`bed::Bed`] is the one Kubernetes of this machine with the operator of this checkout; [`namespace::Namespace`] is a
 //! test's own place in it; [`cluster::KubeCluster`] is one EtcdCluster there; [`traffic::Traffic`] are clients that
-//! write down every answer meanwhile; [`lax`] takes rules away for a while; [`volume`] reaches the files of a member behind its back.
+//! write down every answer meanwhile; [`lax`] takes rules away for a while; [`volume`] reaches the files of a member
+//! behind its back, [`process`] what runs in its pod; [`operator`] is the operator as something that dies, and [`kills`]
+//! when.
 
 pub mod bed;
 pub mod cluster;
+pub mod kills;
 pub mod lax;
 pub mod namespace;
+pub mod operator;
+pub mod process;
 pub mod traffic;
 pub mod volume;
 

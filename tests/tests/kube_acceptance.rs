@@ -82,6 +82,37 @@ fn the_sample_cluster_is_accepted_serves_says_who_is_in_it_and_scales_to_four() 
     }
 }
 
+/// Strictly: a field that the definitions do not know would only be warned about.
+#[test]
+fn every_sample_is_accepted_as_it_is() {
+    let namespace = Namespace::new("samples");
+    let samples = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples"));
+    let mut kinds = Vec::new();
+    for entry in std::fs::read_dir(samples).expect("the checkout has samples") {
+        let path = entry.expect("an entry").path();
+        let yaml = std::fs::read_to_string(&path).expect("a file can be read");
+        let dry = namespace.try_apply(&yaml, &["--dry-run=server", "--validate=strict"]);
+        assert!(dry.status.success(), "{}: {}", path.display(), said(&dry));
+        assert!(
+            !said(&dry).contains("Warning"),
+            "{}: {}",
+            path.display(),
+            said(&dry)
+        );
+        let said = said(&dry);
+        kinds.push(said.split('.').next().unwrap_or_default().to_owned());
+    }
+    kinds.sort();
+    let all = [
+        "etcdbackup",
+        "etcdbackupschedule",
+        "etcdcluster",
+        "etcdpeer",
+        "etcdrestore",
+    ];
+    assert_eq!(kinds, all);
+}
+
 #[test]
 fn defaults_are_filled_in_and_what_is_missing_is_named() {
     let namespace = Namespace::new("admission");

@@ -7,28 +7,12 @@ use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::cluster::{manifest, members};
 use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::process::Held;
 use quorate_tests::kube::traffic::Traffic;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 /// Longer than the Lease of the operator lasts.
 const AWAY: Duration = Duration::from_secs(30);
-
-/// The API server of the bed, held; let go when dropped.
-struct Held(Pid);
-
-impl Held {
-    fn begin(bed: &Bed) -> Held {
-        let held = Held(api_server(bed));
-        kill_process(held.0, Signal::STOP).expect("the bed's own process can be stopped");
-        held
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        kill_process(self.0, Signal::CONT).expect("the bed's own process can be let go");
-    }
-}
 
 fn api_server(bed: &Bed) -> Pid {
     let own = format!("{}/pki/apiserver.crt", bed.dir().display());
@@ -54,7 +38,7 @@ fn a_cluster_serves_and_a_change_is_finished_although_the_api_server_was_away() 
     let pods: Vec<_> = (0..3).map(|n| cluster.pod_uid(&format!("c-{n}"))).collect();
     let traffic = Traffic::start(&cluster);
     traffic.during("the API server away", || {
-        let held = Held::begin(bed);
+        let held = Held::all(&[api_server(bed)]);
         std::thread::sleep(AWAY);
         drop(held);
         bed.await_operator();
@@ -66,7 +50,7 @@ fn a_cluster_serves_and_a_change_is_finished_although_the_api_server_was_away() 
     traffic.during("the API server away in the middle of a change", || {
         cluster.scale(1);
         cluster.wait_for("the change begun", |c| members(c).len() < 3);
-        let held = Held::begin(bed);
+        let held = Held::all(&[api_server(bed)]);
         std::thread::sleep(AWAY);
         drop(held);
         let after = cluster.await_ready(1, &version);

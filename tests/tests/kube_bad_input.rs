@@ -138,6 +138,29 @@ fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
     bed.await_webhook();
 }
 
+/// What is made outside of the namespace for a test; taken away when dropped.
+struct Outside {
+    bed: &'static Bed,
+    node: String,
+    label: String,
+    class: String,
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let label = format!("{}-", self.label);
+        let unlabel = self.bed.kubectl(&["label", &self.node, &label]);
+        let delete = self
+            .bed
+            .kubectl(&["delete", "storageclass", &self.class, "--ignore-not-found"]);
+        for output in [unlabel, delete] {
+            if !output.status.success() {
+                eprintln!("something is left of this test: {}", said(&output));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_pod_without_a_node_and_a_claim_without_a_class_are_told_and_mended_by_what_was_missing() {
     let version = etcd::newest("3.6");
@@ -161,14 +184,20 @@ fn a_pod_without_a_node_and_a_claim_without_a_class_are_told_and_mended_by_what_
     }
     let bed = namespace.bed();
     let node = bed.must(&["get", "nodes", "-o", "name"]);
-    let node = node.lines().next().expect("a node").to_owned();
-    bed.must(&["label", &node, &format!("{label}=yes")]);
+    let outside = Outside {
+        bed,
+        node: node.lines().next().expect("a node").to_owned(),
+        label,
+        class,
+    };
+    let Outside {
+        node, label, class, ..
+    } = &outside;
+    bed.must(&["label", node, &format!("{label}=yes")]);
     namespace.apply(&format!(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {{name: {class}}}\n\
          provisioner: kubernetes.io/host-path\nreclaimPolicy: Delete\nvolumeBindingMode: Immediate\n"
     ));
     unscheduled.await_ready(1, &version);
     unbound.await_ready(1, &version);
-    bed.must(&["label", &node, &format!("{label}-")]);
-    bed.must(&["delete", "storageclass", &class]);
 }

@@ -177,6 +177,26 @@ fn a_cluster_of_one_three_and_five_is_as_its_manifest_says() {
     }
 }
 
+/// Every minor that is supported: what differs between them is in command lines, probes and answers.
+#[test]
+fn a_cluster_of_one_serves_with_every_minor() {
+    let namespace = Namespace::new("minors");
+    let minors = ["3.4", "3.5", "3.6", "3.7"].map(|minor| (minor.replace('.', "-"), etcd::newest(minor)));
+    for (minor, version) in &minors {
+        let name = format!("of-{minor}");
+        namespace.apply(&manifest(&name, 1, version));
+    }
+    for (minor, version) in &minors {
+        let name = format!("of-{minor}");
+        let cluster = KubeCluster::of(&namespace, &name);
+        status_of_rest(&cluster, 1, version);
+        srv_records(&cluster);
+        pods(&cluster, 1);
+        cluster.put("key", &name);
+        assert_eq!(cluster.value("key"), name);
+    }
+}
+
 /// What the manifest says of pods is found in them: annotations, resources, and threads by the CPU limit.
 #[test]
 fn pods_are_as_the_template_says() {

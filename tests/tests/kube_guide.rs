@@ -3,7 +3,7 @@
 #![cfg(feature = "kube")]
 
 use quorate_tests::etcd;
-use quorate_tests::guide::compare::missing;
+use quorate_tests::guide::compare::difference;
 use quorate_tests::guide::contract::{self, Entry, edited, parsed};
 use quorate_tests::guide::document::{Item, items, marks};
 use quorate_tests::guide::shell::{Came, Shell};
@@ -58,8 +58,8 @@ fn run_shown(shell: &Shell, command: &str, shown: &[String]) {
     let Came { well, printed } = shell.run(command);
     println!("$ {command}\n{printed}");
     assert_eq!(well, !is_refusal(shown), "$ {command}\n{printed}");
-    let missing = missing(shown.iter().map(String::as_str), &printed);
-    assert_eq!(missing, None, "shown, and not printed by\n$ {command}\n{printed}");
+    let wrong = difference(shown.iter().map(String::as_str), &printed);
+    assert_eq!(wrong, None, "$ {command}\n{printed}");
 }
 
 #[test]
@@ -162,9 +162,12 @@ fn follow(shell: &Shell, entry: &Entry) {
         let before = parsed(&before).expect("YAML");
         let after = edited(&before, &part);
         assert_eq!(before == after, entry.unchanged, "{}", entry.section);
-        println!(
-            "edited {into}:\n{text}(as given it is {})",
-            as_given.map_or("not YAML", |_| "YAML")
+        println!("edited {into}:\n{text}");
+        assert_eq!(
+            as_given.is_err(),
+            entry.no_yaml,
+            "{}: as given: {as_given:?}",
+            entry.section
         );
         std::fs::write(&path, after.to_string()).expect("a file can be written");
     }
@@ -172,12 +175,7 @@ fn follow(shell: &Shell, entry: &Entry) {
         let command = entry.with_substitutions(command, output_of);
         let printed = shell.must(&command);
         println!("$ {command}\n{printed}");
-        let missing = missing(entry.prints.lines(), &printed);
-        assert_eq!(
-            missing, None,
-            "{}: not printed by\n$ {command}\n{printed}",
-            entry.section
-        );
+        compare(&entry.section, &command, entry.prints.as_deref(), &printed);
     }
     for check in &entry.holds {
         let Came { well, printed } = shell.run(&check.check);
@@ -187,14 +185,21 @@ fn follow(shell: &Shell, entry: &Entry) {
             "{}: $ {}\n{printed}",
             entry.section, check.check
         );
-        let missing = missing(check.prints.lines(), &printed);
-        assert_eq!(missing, None, "{}: $ {}\n{printed}", entry.section, check.check);
+        compare(&entry.section, &check.check, check.prints.as_deref(), &printed);
         assert!(
             !check.nothing || printed.trim().is_empty(),
             "{}: $ {}\n{printed}",
             entry.section,
             check.check
         );
+    }
+}
+
+/// What a command printed is what the list says, if it says something.
+fn compare(section: &str, command: &str, prints: Option<&str>, printed: &str) {
+    if let Some(prints) = prints {
+        let wrong = difference(prints.lines(), printed);
+        assert_eq!(wrong, None, "{section}: $ {command}\n{printed}");
     }
 }
 

@@ -8,10 +8,19 @@ use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::cluster::{KubeCluster, manifest, members, text};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
-use quorate_tests::kube::volume;
+use quorate_tests::kube::{process, volume};
 
-/// Deletes the pods of a cluster, or of one member, without a word to what runs in them.
+/// Kills etcd in the pods of a cluster, or of one member, all at once and without a word to it, and deletes the pods.
 fn kill_pods(cluster: &KubeCluster<'_>, selector: &str) {
+    let pods = cluster.namespace.items(&["pods", "-l", selector]);
+    let running: Vec<_> = pods
+        .iter()
+        .flat_map(|p| process::of_container(p, "etcd"))
+        .collect();
+    // One that waits at the gate has no etcd.
+    if !running.is_empty() {
+        process::kill(&running);
+    }
     let force = ["--grace-period=0", "--force"];
     let delete = ["delete", "pods", "--selector", selector];
     cluster.namespace.must(&[&delete[..], &force].concat());

@@ -10,10 +10,12 @@
 //! - [`kubelet`], [`volume`]: one pod; what its programs say of its volume, by their own rules.
 //! - [`operator`], `answers`: the passes of one or two operators; what the members tell them.
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
+//! - [`course`]: one course of changes without any trouble, but for an operator that dies between two requests.
 
 mod answers;
 pub mod api;
 pub mod controllers;
+pub mod course;
 pub mod fault;
 pub mod judge;
 pub mod kubelet;

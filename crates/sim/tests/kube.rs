@@ -2,7 +2,7 @@
 //! Kubernetes to what is wanted. Method: a bounded number of seeds, all checkers on; `qsim kube` does the same for as many
 //! as one likes.
 
-use quorate_sim::kube::run;
+use quorate_sim::kube::{course, run};
 
 const SEEDS: u64 = if cfg!(debug_assertions) { 24 } else { 300 };
 
@@ -39,5 +39,37 @@ fn the_same_seed_gives_the_same_log() {
             run::one(seed, false).ticks,
             "keeping the log must not change the course"
         );
+    }
+}
+
+/// Between any two requests of making, growing, upgrading and shrinking a cluster, one operator ends and another begins.
+#[test]
+fn an_operator_that_dies_after_any_request_leaves_nothing_that_the_next_cannot_finish() {
+    for seed in 1..=if cfg!(debug_assertions) { 1 } else { 8 } {
+        let whole = course::run(seed, None, false);
+        assert_eq!(whole.broke, None, "seed {seed} with nobody dying");
+        assert!(!whole.died);
+        let steps = whole.requests.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(
+            steps.clone().all(|n| n >= 10),
+            "seed {seed}: each change takes requests: {:?}",
+            whole.requests
+        );
+        let all = *whole.requests.last().expect("the end of the last change");
+        println!("seed {seed}: {all} requests, {:?}", whole.requests);
+        let try_every_second = |from: u32| {
+            for after in (from..all).step_by(2) {
+                let cut = course::run(seed, Some(after), false);
+                assert!(cut.died, "seed {seed}: nobody died after request {after}");
+                if let Some((kind, tick, detail)) = cut.broke {
+                    let log = course::run(seed, Some(after), true).log;
+                    panic!("seed {seed}, dead after request {after}: {kind:?} at {tick}: {detail}\n{log}");
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| try_every_second(1));
+            try_every_second(0);
+        });
     }
 }

@@ -1,23 +1,61 @@
 //! What is shown against what is printed, without what differs from run to run.
 //!
-//! Never: a line that is shown and not printed; names, versions and numbers that differ.
+//! Never: a line that is shown and not printed, or printed and not shown, but where the guide says `…`; names, versions
+//! and numbers that differ.
 
 /// The letters and digits that Kubernetes makes names of pods with.
 const POD_SUFFIX: &str = "bcdfghjklmnpqrstvwxz2456789";
-/// A word of this in a guide stands for whatever is printed there.
+/// A word of this in a guide stands for whatever is printed there; a line of it for any number of lines.
 const ANYTHING: &str = "…";
 
-/// The first shown line that is not printed. Lines come in the order shown, but for faults (`* …`), which an API server
-/// tells in any order.
-pub fn missing<'a>(shown: impl IntoIterator<Item = &'a str>, printed: &str) -> Option<&'a str> {
-    let mut lines = printed.lines();
-    shown
-        .into_iter()
-        .filter(|line| !line.trim().is_empty())
-        .find(|line| match line.strip_prefix("* ") {
-            Some(_) => !printed.lines().any(|printed| same(line, printed)),
-            None => !lines.any(|printed| same(line, printed)),
-        })
+/// How what is printed differs from what is shown; `None` if it does not. Empty lines do not count, and faults (`* …`)
+/// come in any order, as an API server tells them.
+pub fn difference<'a>(shown: impl IntoIterator<Item = &'a str>, printed: &str) -> Option<String> {
+    let shown = in_order(shown);
+    let printed = in_order(printed.lines());
+    let mut parts = shown.split(|line| line.trim() == ANYTHING);
+    let mut rest = &printed[..];
+    let first = parts.next().unwrap_or_default();
+    if let Some(wrong) = first_wrong(first, rest) {
+        return Some(wrong);
+    }
+    rest = &rest[first.len()..];
+    let mut middle: Vec<&[&str]> = parts.collect();
+    let Some(last) = middle.pop() else {
+        return rest
+            .first()
+            .map(|line| format!("printed and not shown: {line:?}"));
+    };
+    for part in middle {
+        let at = (0..=rest.len()).find(|at| first_wrong(part, &rest[*at..]).is_none());
+        let Some(at) = at else {
+            return Some(format!("shown and not printed: {part:?}"));
+        };
+        rest = &rest[at + part.len()..];
+    }
+    let Some(at) = rest.len().checked_sub(last.len()) else {
+        return Some(format!("shown and not printed at the end: {last:?}"));
+    };
+    first_wrong(last, &rest[at..])
+}
+
+/// The first line of a part that the printed lines do not begin with.
+fn first_wrong(part: &[&str], printed: &[&str]) -> Option<String> {
+    let mut printed = printed.iter();
+    part.iter().find_map(|shown| match printed.next() {
+        Some(printed) if same(shown, printed) => None,
+        Some(printed) => Some(format!("shown: {shown:?}, printed: {printed:?}")),
+        None => Some(format!("shown and not printed: {shown:?}")),
+    })
+}
+
+/// Without empty lines, and with runs of faults sorted.
+fn in_order<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut lines: Vec<&str> = lines.into_iter().filter(|line| !line.trim().is_empty()).collect();
+    for run in lines.chunk_by_mut(|a, b| a.starts_with("* ") && b.starts_with("* ")) {
+        run.sort_unstable();
+    }
+    lines
 }
 
 /// Whether two lines are the same, but for what differs from run to run.
@@ -134,13 +172,31 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_in_order() {
-        let printed = "a\nb\nc\n";
-        assert_eq!(missing(["a", "", "c"], printed), None);
-        assert_eq!(missing(["b", "a"], printed), Some("a"));
-        assert_eq!(missing(["b", "b"], printed), Some("b"));
+    fn lines_are_all_shown_in_order() {
+        let printed = "a\nb\n\nc\n";
+        for shown in [
+            &["a", "", "b", "c"][..],
+            &["a", "…"],
+            &["…", "c"],
+            &["…", "b", "…"],
+            &["…"],
+        ] {
+            assert_eq!(difference(shown.iter().copied(), printed), None, "{shown:?}");
+        }
+        for shown in [
+            &["a", "c"][..],
+            &["a", "b"],
+            &["b", "…"],
+            &["a", "…", "b"],
+            &[],
+            &["a", "b", "c", "d"],
+        ] {
+            assert!(difference(shown.iter().copied(), printed).is_some(), "{shown:?}");
+        }
+        assert_eq!(difference([], "\n"), None, "nothing is nothing");
         let faults = "invalid:\n* one\n* two\n";
-        assert_eq!(missing(["invalid:", "* two", "* one"], faults), None);
-        assert_eq!(missing(["invalid:", "* three"], faults), Some("* three"));
+        assert_eq!(difference(["invalid:", "* two", "* one"], faults), None);
+        assert!(difference(["invalid:", "* two"], faults).is_some());
+        assert!(difference(["invalid:", "* two", "* three"], faults).is_some());
     }
 }

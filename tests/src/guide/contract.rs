@@ -27,9 +27,16 @@ pub struct Entry {
     /// What differs from what was given.
     #[serde(default)]
     pub substitutions: Vec<Substitution>,
-    /// What the command prints, among other lines.
+    /// What the command prints; a line `…` stands for any number of others.
+    pub prints: Option<String>,
+    /// What the guide shows there, where it differs from what is printed here.
+    pub shows: Option<String>,
+    /// How what is printed differs from what the guide shows, and why.
     #[serde(default)]
-    pub prints: String,
+    pub differs: Vec<String>,
+    /// The manifest as given is no YAML.
+    #[serde(default)]
+    pub no_yaml: bool,
     /// What holds after it.
     #[serde(default)]
     pub holds: Vec<Check>,
@@ -65,9 +72,8 @@ pub struct Substitution {
 pub struct Check {
     /// The command, which must end well unless it is to be refused.
     pub check: String,
-    /// What it prints, among other lines.
-    #[serde(default)]
-    pub prints: String,
+    /// What it prints; a line `…` stands for any number of others.
+    pub prints: Option<String>,
     /// It prints nothing at all.
     #[serde(default)]
     pub nothing: bool,
@@ -155,6 +161,15 @@ mod tests {
                 "{}",
                 entry.section
             );
+            assert_eq!(
+                entry.shows.is_some(),
+                !entry.differs.is_empty(),
+                "{}: what differs, and why",
+                entry.section
+            );
+            for check in entry.holds.iter().filter(|c| c.refused) {
+                assert!(check.prints.is_some(), "{}: refused in which words?", check.check);
+            }
             let given = entry.command.as_ref().or(entry.manifest.as_ref());
             if let Some(given) = given {
                 entry.with_substitutions(given, |_| "something".to_owned());

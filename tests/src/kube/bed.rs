@@ -20,6 +20,12 @@ use crate::etcd;
 pub const OPERATOR_NAMESPACE: &str = "quorate-system";
 const OPERATOR: &str = "quorate-operator";
 const OPERATOR_PODS: &str = "app.kubernetes.io/name=quorate-operator";
+/// No kubectl may take longer; those that wait say so themselves, and say less.
+const KUBECTL_SECONDS: &str = "240";
+/// Nor may anything done to the bed itself.
+const SCRIPT_SECONDS: &str = "600";
+/// An API server that does not answer for so long is none.
+const ANSWERS: Duration = Duration::from_secs(60);
 /// On the operator's pods: which build of the image they run, since its name is always the same.
 const BUILD_ANNOTATION: &str = "quorate.test/build";
 
@@ -92,7 +98,9 @@ impl Bed {
 
     /// Runs `scripts/kube`, which must succeed.
     pub fn script(&self, args: &[&str]) -> String {
-        let output = Command::new(root().join("scripts/kube"))
+        let output = Command::new("timeout")
+            .arg(SCRIPT_SECONDS)
+            .arg(root().join("scripts/kube"))
             .args(args)
             .stdin(Stdio::null())
             .output()
@@ -105,8 +113,10 @@ impl Bed {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.kubectl);
+    /// kubectl, yet to be run.
+    pub fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new("timeout");
+        command.arg(KUBECTL_SECONDS).arg(&self.kubectl);
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(args);
         command
     }
@@ -142,12 +152,25 @@ impl Bed {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// An object or a list as JSON; `None` if it is not there.
+    /// An object or a list as JSON; `None` if it is not there. An API server that fails to say is asked again, for a
+    /// while: what could not be seen is never taken for gone.
     pub fn json(&self, args: &[&str]) -> Option<Value> {
+        let mut last = String::new();
+        let answer = until(ANSWERS, || self.try_json(args).map_err(|why| last = why).ok());
+        answer.unwrap_or_else(|| panic!("kubectl get {args:?}: {last}"))
+    }
+
+    /// The same, asked once.
+    pub fn try_json(&self, args: &[&str]) -> Result<Option<Value>, String> {
         let output = self.kubectl(&[&["get", "-o", "json", "--ignore-not-found"], args].concat());
-        serde_json::from_slice(&output.stdout)
-            .ok()
-            .filter(|_| output.status.success())
+        if !output.status.success() {
+            return Err(said(&output));
+        }
+        if output.stdout.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
+        }
+        let value = serde_json::from_slice(&output.stdout);
+        value.map(Some).map_err(|e| e.to_string())
     }
 
     fn image(&self) -> PathBuf {
@@ -232,20 +255,6 @@ impl Bed {
             said(&self.kubectl(&["-n", OPERATOR_NAMESPACE, "describe", "pods"])),
             self.operator_log(40)
         );
-    }
-
-    /// Ends the operator's pod at once, as when its node is lost; another takes its place.
-    pub fn kill_operator(&self) {
-        self.must(&[
-            "-n",
-            OPERATOR_NAMESPACE,
-            "delete",
-            "pods",
-            "--selector",
-            OPERATOR_PODS,
-            "--grace-period=0",
-            "--force",
-        ]);
     }
 
     /// Sends the operator away, or has it come back.

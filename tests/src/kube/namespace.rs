@@ -73,8 +73,12 @@ impl Namespace {
 
     /// The items of a list of this namespace.
     pub fn items(&self, args: &[&str]) -> Vec<Value> {
-        let list = self.json(args).and_then(|l| l.get("items")?.as_array().cloned());
-        list.unwrap_or_default()
+        // kubectl prints nothing at all for a list of several kinds that is empty.
+        let Some(list) = self.json(args) else {
+            return Vec::new();
+        };
+        let items = list["items"].as_array().cloned();
+        items.unwrap_or_else(|| panic!("{args:?} is no list: {list}"))
     }
 
     /// The names of the objects of a list of this namespace, sorted.

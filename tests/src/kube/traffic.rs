@@ -53,7 +53,9 @@ impl Traffic {
             let (torture, stop) = (torture.clone(), stop.clone());
             move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let found = Bed::get().json(&["-n", &namespace, "pods", "-l", &selector]);
+                    // An API server that is away just now changes nothing about where clients ask.
+                    let found = Bed::get().try_json(&["-n", &namespace, "pods", "-l", &selector]);
+                    let found = found.ok().flatten();
                     let tls = first
                         .as_ref()
                         .and_then(|first| client_tls(&namespace, &name).or(Some(first.clone())));

@@ -11,10 +11,8 @@ use super::deployment::labels;
 use super::{NAME, Settings};
 use crate::webhook::CONFIGURATION;
 
-/// What only watches.
-const READ: [&str; 3] = ["get", "list", "watch"];
-/// What is reported.
-const REPORT: [&str; 2] = ["update", "patch"];
+/// What is only watched.
+const SEE: [&str; 2] = ["list", "watch"];
 /// What the operator makes, mends and takes away. It applies on the server's side: `patch`, never `update`.
 const KEEP: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
@@ -51,36 +49,23 @@ fn trust() -> PolicyRule {
     }
 }
 
+/// Each of them is used, or is there for a reason that the test `kube_rights` names.
 fn rules() -> Vec<PolicyRule> {
     vec![
-        rule(GROUP, &["etcdclusters"], &READ),
-        rule(GROUP, &["etcdclusters/status"], &REPORT),
+        rule(GROUP, &["etcdclusters"], &SEE),
+        rule(GROUP, &["etcdclusters/status"], &["update"]),
         rule(GROUP, &["etcdclusters/finalizers"], &["update"]),
-        rule(
-            GROUP,
-            &["etcdpeers"],
-            &["get", "list", "watch", "create", "update", "patch", "delete"],
-        ),
-        rule(GROUP, &["etcdpeers/status"], &REPORT),
+        rule(GROUP, &["etcdpeers"], &KEEP),
+        rule(GROUP, &["etcdpeers/status"], &["patch"]),
         rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
+        rule("", &["services"], &["get", "list", "watch", "create"]),
+        rule("", &["persistentvolumeclaims", "secrets"], &KEEP),
+        rule("", &["pods"], &["list", "watch", "patch", "delete"]),
         rule(
-            GROUP,
-            &["etcdbackups", "etcdbackupschedules", "etcdrestores"],
-            &READ,
+            "apps",
+            &["replicasets"],
+            &["get", "list", "watch", "create", "delete"],
         ),
-        rule(
-            GROUP,
-            &[
-                "etcdbackups/status",
-                "etcdbackupschedules/status",
-                "etcdrestores/status",
-            ],
-            &REPORT,
-        ),
-        rule("", &["services", "persistentvolumeclaims"], &KEEP),
-        rule("", &["secrets"], &KEEP),
-        rule("", &["pods"], &["get", "list", "watch", "patch", "delete"]),
-        rule("apps", &["replicasets"], &KEEP),
         rule("policy", &["poddisruptionbudgets"], &KEEP),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
     ]

@@ -103,12 +103,15 @@ fn rights_are_listed_one_by_one() {
         "/pods create",
         "/pods/exec create",
         "etcd.improbable.io/etcdclusters delete",
+        "etcd.improbable.io/etcdclusters patch",
+        "etcd.improbable.io/etcdbackups list",
         "/nodes get",
+        "/configmaps list",
     ] {
         assert!(!granted.contains(&never.to_owned()), "{never}");
     }
     for needed in [
-        "etcd.improbable.io/etcdclusters/status patch",
+        "etcd.improbable.io/etcdclusters/status update",
         "/secrets create",
         "coordination.k8s.io/leases update",
     ] {

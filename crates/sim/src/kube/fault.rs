@@ -89,6 +89,15 @@ pub struct Trouble {
 }
 
 impl Trouble {
+    /// None at all.
+    pub fn none() -> Trouble {
+        Trouble {
+            rates: BTreeMap::new(),
+            edits: 0,
+            ticks: 0,
+        }
+    }
+
     /// The mixture of a seed.
     pub fn of(rng: &mut fastrand::Rng) -> Trouble {
         let calm = rng.u8(..) < 25;

@@ -128,7 +128,26 @@ impl KubeWorld {
             paused: false,
         };
         let trouble = Trouble::of(&mut rng);
-        let mut world = KubeWorld {
+        let mut world = KubeWorld::of(etcd, rng, wants, trouble, log);
+        world.log.event(
+            "world",
+            format_args!("seed {seed}: {:?}, {:?}", world.wants, world.trouble),
+        );
+        world.create_cluster();
+        world
+    }
+
+    /// A world in which nothing goes wrong by itself, before its first tick.
+    pub fn calm(seed: u64, wants: Wants, log: bool) -> KubeWorld {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x6361_6c6d);
+        let etcd = EtcdModel::new(rng.u64(..));
+        let mut world = KubeWorld::of(etcd, rng, wants, Trouble::none(), log);
+        world.create_cluster();
+        world
+    }
+
+    fn of(etcd: EtcdModel, rng: fastrand::Rng, wants: Wants, trouble: Trouble, log: bool) -> KubeWorld {
+        KubeWorld {
             api: Api::default(),
             etcd,
             names: Names::of("n", "c"),
@@ -153,13 +172,7 @@ impl KubeWorld {
             writes: Writes::default(),
             clusters: Clusters::default(),
             values: 0,
-        };
-        world.log.event(
-            "world",
-            format_args!("seed {seed}: {:?}, {:?}", world.wants, world.trouble),
-        );
-        world.create_cluster();
-        world
+        }
     }
 
     /// Something was reached.
@@ -282,7 +295,7 @@ impl KubeWorld {
         self.broke(KubeBreak::NoConvergence, what);
     }
 
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.clients();
         self.etcd.advance();
         self.api.now = self.etcd.now;

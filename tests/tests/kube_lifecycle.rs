@@ -1,0 +1,341 @@
+//! What a cluster goes through besides what is asked of it: a node that restarts, data that rots, options that are wrong,
+//! an operator that takes over from another.
+#![cfg(feature = "kube")]
+
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use quorate_tests::etcd;
+use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE};
+use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest, members, text};
+use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::operator::Then;
+use quorate_tests::kube::traffic::Traffic;
+use quorate_tests::kube::{PATIENCE, process, said, volume};
+use serde_json::{Value, json};
+
+const MEMBERS: [&str; 3] = ["c-0", "c-1", "c-2"];
+
+fn uids(cluster: &KubeCluster<'_>) -> Vec<Option<String>> {
+    MEMBERS.iter().map(|name| cluster.pod_uid(name)).collect()
+}
+
+/// Kills what runs in the `etcd` container of a member's pod; the pod stays, and kubelet starts the container again.
+fn kill_etcd(cluster: &KubeCluster<'_>, member: &str) {
+    let pod = cluster
+        .pod(member)
+        .unwrap_or_else(|| panic!("{member} has a pod"));
+    process::kill(&process::of_container(&pod, "etcd"));
+}
+
+/// The node comes back with the same pods, which go through their init containers once more, all at the same time.
+#[test]
+fn a_node_that_restarts_brings_all_members_back_and_no_acknowledged_write_is_lost() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::alone("node");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    let (id, pods) = (cluster.cluster_id(), uids(&cluster));
+    let traffic = Traffic::start(&cluster);
+    traffic.during("the node restarted", || {
+        bed.script(&["node", "kill", "1"]);
+        bed.script(&["node", "start", "1"]);
+        namespace.wait_for("every member's container restarted", || {
+            let again = |pod: &Value| {
+                let all = pod["status"]["containerStatuses"].as_array();
+                let etcd = all.and_then(|all| all.iter().find(|c| c["name"] == "etcd"));
+                etcd.is_some_and(|c| c["restartCount"].as_u64() > Some(0) && c["ready"] == true)
+            };
+            let pods = cluster.pods();
+            (pods.len() == 3 && pods.iter().all(again)).then_some(())
+        });
+        bed.acting_operator();
+        bed.await_operator();
+        let after = cluster.await_ready(3, &version);
+        assert_eq!(members(&after), members(&before));
+    });
+    traffic.verdict();
+    assert_eq!(uids(&cluster), pods, "the same pods");
+    assert_eq!(cluster.cluster_id(), id);
+}
+
+/// Its data is there and cannot be read: it ends at every start, until it is replaced.
+#[test]
+fn a_member_in_a_crash_loop_over_damaged_data_is_replaced() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("damaged");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    let id = cluster.cluster_id();
+    let traffic = Traffic::start(&cluster);
+    let id_of = |c: &Value| members(c).into_iter().find(|m| m.name == "c-1").map(|m| m.id);
+    traffic.during("the log of c-1 damaged", || {
+        let log = first_log(&cluster, "c-1");
+        let file = std::fs::File::options().write(true).open(&log);
+        let file = file.unwrap_or_else(|e| panic!("{}: {e}", log.display()));
+        // Within the first records, which every start reads.
+        file.write_all_at(&[0xff; 256], 24).expect("root may");
+        kill_etcd(&cluster, "c-1");
+        cluster.wait_for("c-1 under a new id", |c| {
+            is_ready(c, 3, &version) && id_of(c) != id_of(&before)
+        });
+    });
+    traffic.verdict();
+    let after = members(&cluster.get());
+    for n in [0, 2] {
+        assert_eq!(after[n], members(&before)[n], "the others are who they were");
+    }
+    assert_eq!(cluster.cluster_id(), id);
+}
+
+/// The oldest file of a member's write-ahead log.
+fn first_log(cluster: &KubeCluster<'_>, member: &str) -> std::path::PathBuf {
+    let directory = volume::directory(cluster, member).join("g0/member/wal");
+    let entries = std::fs::read_dir(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
+    let mut logs: Vec<_> = entries.map(|e| e.expect("an entry").path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|e| e == "wal"));
+    logs.sort();
+    logs.into_iter().next().expect("a log")
+}
+
+/// A new cluster that cannot start as it was asked for: told, and a patch is all it takes. No option that is let through
+/// is one that etcd refuses; what becomes of a first start that etcd ends at once is in `crates/cli/tests/in_pod/`.
+#[test]
+fn a_first_start_that_cannot_be_is_told_and_mended_by_a_patch() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("first");
+    let option =
+        "spec:\n  options: {autoCompactionMode: periodic, autoCompactionRetention: soon}\n  replicas";
+    let option = manifest("option", 1, &version).replace("spec:\n  replicas", option);
+    let option = namespace.create("option", &option);
+    let image = namespace.create("image", &manifest("image", 1, "3.6.999"));
+    let told = option.await_condition("Ready", "False", "Invalid");
+    assert!(told.contains("spec.options.autoCompactionRetention"), "{told}");
+    assert!(option.pods().is_empty(), "nothing is begun with it");
+    let told = namespace.wait_for("why the pod does not start", || {
+        let told = image.await_condition("Ready", "False", "Preparing");
+        (told.contains("Image") || told.contains("Pull")).then_some(told)
+    });
+    println!("told: {told}");
+    let patch = option.patch(&json!({"options": {"autoCompactionRetention": "1h"}}));
+    assert!(patch.status.success(), "{}", said(&patch));
+    image.set_version(&version);
+    for cluster in [option, image] {
+        cluster.await_ready(1, &version);
+        cluster.put("key", "value");
+        assert_eq!(cluster.value("key"), "value");
+    }
+}
+
+/// Two of three forgot everything: nobody may say that the third knows all, so nothing is begun over it.
+#[test]
+fn a_lost_quorum_is_told_and_nothing_is_started_anew() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("quorum");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    cluster.put("key", "value");
+    for member in ["c-1", "c-2"] {
+        volume::wipe(&cluster, member);
+    }
+    let lost = ["c-1", "c-2"].map(|m| cluster.pod(m).expect("a pod"));
+    let running: Vec<_> = lost
+        .iter()
+        .flat_map(|p| process::of_container(p, "etcd"))
+        .collect();
+    process::kill(&running);
+    let names = lost
+        .iter()
+        .map(|p| text(&p["metadata"]["name"]))
+        .collect::<Vec<_>>();
+    namespace.must(&[
+        "delete",
+        "pod",
+        &names[0],
+        &names[1],
+        "--grace-period=0",
+        "--force",
+    ]);
+    let message = cluster.await_condition("Blocked", "True", "QuorumLost");
+    assert!(message.contains("nothing is started anew"), "{message}");
+    // Not a wait for something: whether it stays so is the question.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let now = cluster.get();
+    assert_eq!(members(&now), members(&before), "as last seen");
+    assert!(condition(&now, "Quorate").is_some_and(|c| c["status"] == "False"));
+    for member in ["c-1", "c-2"] {
+        let pod = cluster.pod(member).expect("a pod that waits");
+        assert_eq!(pod["status"]["phase"], "Pending", "{member} waits at its gate");
+        let begun = volume::directory(&cluster, member).join("g0/member");
+        assert!(!begun.exists(), "{} was begun", begun.display());
+    }
+    let kept = cluster.pod("c-0").expect("the one with data");
+    assert_eq!(kept["status"]["phase"], "Running", "it can still be copied");
+}
+
+/// Every pod is held at once: what is not there is told, and nothing that is known is forgotten.
+#[test]
+fn members_that_do_not_answer_are_told_and_not_forgotten() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("held");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    let pods = uids(&cluster);
+    let pids: Vec<_> = cluster
+        .pods()
+        .iter()
+        .flat_map(|p| process::of_container(p, "etcd"))
+        .collect();
+    let held = process::Held::all(&pids);
+    let now = cluster.wait_for("told that there is no quorum", |c| {
+        let no_quorum = |c: &Value| c["status"] == "False" && c["reason"] == "NoQuorum";
+        condition(c, "Quorate").is_some_and(no_quorum)
+    });
+    assert!(condition(&now, "Ready").is_some_and(|c| c["status"] == "False"));
+    assert_eq!(members(&now), members(&before), "as last seen");
+    drop(held);
+    let after = cluster.await_ready(3, &version);
+    assert_eq!(members(&after), members(&before));
+    assert_eq!(uids(&cluster), pods, "no pod was made anew");
+}
+
+/// No more pods than there are: a killed operator is not replaced, so that the one beside it must take over.
+struct NoMorePods(&'static Bed);
+
+impl NoMorePods {
+    fn than(bed: &'static Bed, pods: u32) -> NoMorePods {
+        let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "no-more"},
+            "spec": {"hard": {"pods": pods.to_string()}}});
+        let applied = bed.kubectl_with(
+            &["-n", OPERATOR_NAMESPACE, "apply", "-f", "-"],
+            &quota.to_string(),
+        );
+        assert!(applied.status.success(), "{}", said(&applied));
+        let guard = NoMorePods(bed);
+        bed.wait_for("the quota in force", String::new, || {
+            let quota = bed.json(&["-n", OPERATOR_NAMESPACE, "resourcequota", "no-more"])?;
+            quota["status"]["used"]["pods"].as_str().map(|_| ())
+        });
+        guard
+    }
+}
+
+impl Drop for NoMorePods {
+    fn drop(&mut self) {
+        let bed = self.0;
+        let quota = ["delete", "resourcequota", "no-more", "--ignore-not-found"];
+        let gone = bed.kubectl(&[&["-n", OPERATOR_NAMESPACE], &quota[..]].concat());
+        if !gone.status.success() {
+            eprintln!("the operator's namespace still has a quota: {}", said(&gone));
+        }
+    }
+}
+
+#[test]
+fn of_two_operators_the_other_takes_over_and_finishes_what_was_begun() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::alone("two");
+    let cluster = namespace.create("c", &manifest("c", 1, &version));
+    cluster.await_ready(1, &version);
+    bed.scale_operator(2);
+    let (holder, _) = bed.acting_operator();
+    let others = bed.operators().into_iter().map(|p| text(&p["metadata"]["name"]));
+    let others: Vec<String> = others.filter(|name| *name != holder).collect();
+    assert_eq!(others.len(), 1, "one beside {holder}: {others:?}");
+    let no_more = NoMorePods::than(bed, 1);
+    let traffic = Traffic::start(&cluster);
+    traffic.during("scale to 3, the acting operator killed", || {
+        cluster.scale(3);
+        namespace.await_event("PeerCreated", "c-1");
+        let killed = bed.kill_operator_then(Then::Replace);
+        assert_eq!(killed, holder);
+        let now = cluster.get();
+        assert!(!is_ready(&now, 3, &version), "it was not done yet: {now}");
+        let began = Instant::now();
+        let (next, _) = bed.acting_operator();
+        println!("{next} took over after {:.1} s", began.elapsed().as_secs_f64());
+        assert_eq!(vec![next], others);
+        cluster.await_ready(3, &version);
+    });
+    traffic.verdict();
+    drop(no_more);
+    bed.scale_operator(1);
+}
+
+/// Changes that restart members do so one after the other, and clients notice nothing.
+#[test]
+fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_other() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("rolling");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    let traffic = Traffic::start(&cluster);
+    let changes = [
+        json!({"options": {"snapshotCount": 5000}, "quota": "32Mi"}),
+        json!({"forceRedeploymentReason": "once more"}),
+    ];
+    for change in changes {
+        let pods = uids(&cluster);
+        traffic.during(&change.to_string(), || {
+            let patched = cluster.patch(&change);
+            assert!(patched.status.success(), "{}", said(&patched));
+            let order = roll(&cluster, &pods, &version);
+            assert_eq!(order, ["c-2", "c-1", "c-0"], "the highest number first");
+        });
+    }
+    traffic.verdict();
+    let after = cluster.get();
+    assert_eq!(
+        members(&after),
+        members(&before),
+        "members keep their identity and data"
+    );
+    for pod in cluster.pods() {
+        let command = pod["spec"]["containers"][0].to_string();
+        for part in ["snapshot-count", "5000", "33554432"] {
+            assert!(command.contains(part), "{part} is not in {command}");
+        }
+    }
+}
+
+/// Watches until each member has another pod and all is well; in which order. No two are ever away at once.
+fn roll(cluster: &KubeCluster<'_>, before: &[Option<String>], version: &str) -> Vec<String> {
+    let began = Instant::now();
+    let mut order: Vec<String> = Vec::new();
+    loop {
+        let pods = cluster.pods();
+        let serving = pods.iter().filter(|p| serves(p)).count();
+        assert!(
+            serving >= 2,
+            "only {serving} of three serve\n{}",
+            cluster.namespace.picture()
+        );
+        for (member, old) in MEMBERS.iter().zip(before) {
+            let label = "etcd.improbable.io/peer-name";
+            let new = |p: &&Value| {
+                p["metadata"]["labels"][label] == *member && Some(text(&p["metadata"]["uid"])) != *old
+            };
+            if pods.iter().any(|p| new(&p)) && !order.iter().any(|name| name == member) {
+                order.push((*member).to_owned());
+            }
+        }
+        if order.len() == 3 && is_ready(&cluster.get(), 3, version) {
+            return order;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "only {order:?} after {PATIENCE:?}\n{}",
+            cluster.namespace.picture()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+}
+
+fn serves(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null()
+        && condition(pod, "Ready").is_some_and(|c| c["status"] == "True")
+}
