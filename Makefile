@@ -101,13 +101,19 @@ sim: host ## the simulator over SEEDS seeds (default 1000)
 	cargo run --profile sim -p quorate-sim --bin qsim -- kube --seeds $(SEEDS)
 
 .PHONY: bench
-bench: host tools build ## sizes, ratios and write gaps of this machine; a verdict on nothing
+bench: bench-host bench-kube ## all figures; a verdict on nothing
+
+.PHONY: bench-host
+bench-host: host tools build ## sizes, ratios and write gaps of this machine
 	cargo bench -p quorate-tests --bench host
 
 .PHONY: bench-kube
-bench-kube: host tools tools-kube image ## the operator in figures, on a real Kubernetes
+bench-kube: export RELEASE = 1
+bench-kube: host tools tools-kube image ## the operator in figures, on a real Kubernetes; needs root
 	cargo build -p quorate
-	scripts/kube up
+	cargo bench -p quorate-tests --bench kube --no-run
+	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; \
+	scripts/kube up; \
 	cargo bench -p quorate-tests --bench kube
 
 .PHONY: codegen
