@@ -340,7 +340,8 @@ impl Pass<'_> {
         let steps = self.carry_out(&plan, &observed, objects, &memory, kept).await;
         failures.extend(steps.err());
         if !self.spec.paused {
-            failures.extend(self.ask(growth(&self.plot, objects)).await.err());
+            let grown = growth(&self.plot, objects);
+            failures.extend(self.shared.ask_each(self.resource, self.names, grown).await);
         }
         failures.extend(self.show_peers(&seen).await.err());
         if !failures.is_empty() {
