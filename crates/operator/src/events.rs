@@ -49,6 +49,7 @@ impl Reporter {
         let told = tokio::time::timeout(LIMIT, self.0.publish(&event, &about)).await;
         let why = match told {
             Ok(Ok(())) => return,
+            Ok(Err(kube::Error::Api(status))) => status.message,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
         };
