@@ -331,19 +331,27 @@ impl Pass<'_> {
             trouble: trouble.shown(),
             now: jiff::Timestamp::now(),
         };
+        // A cluster that says it is ready has members that do. While there is something to do they come last, for what was
+        // seen must not get old meanwhile.
+        let mut failures = Vec::new();
+        if plan.steps.is_empty() {
+            failures.extend(self.show_peers(&seen).await.err());
+        }
         self.show(&seen, kept).await?;
         if !self.spec.paused {
             // Before anything is restarted for them: what a pod finds is then what it was restarted for.
             self.ask(self.first.clone()).await?;
         }
-        let mut failures = self.maintain(objects, &memory, &observed).await;
+        failures.extend(self.maintain(objects, &memory, &observed).await);
         let steps = self.carry_out(&plan, &observed, objects, &memory, kept).await;
         failures.extend(steps.err());
         if !self.spec.paused {
             let grown = growth(&self.plot, objects);
             failures.extend(self.shared.ask_each(self.resource, self.names, grown).await);
         }
-        failures.extend(self.show_peers(&seen).await.err());
+        if !plan.steps.is_empty() {
+            failures.extend(self.show_peers(&seen).await.err());
+        }
         if !failures.is_empty() {
             return Err(Failed::Some(failures));
         }
@@ -388,7 +396,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The same for each EtcdPeer. Nothing depends on it, so it comes last.
+    /// The same for each EtcdPeer. Nothing depends on it.
     async fn show_peers(&self, seen: &Seen<'_>) -> Result<(), Failed> {
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(());
