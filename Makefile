@@ -105,16 +105,16 @@ bench: bench-host bench-kube ## all figures; a verdict on nothing
 
 .PHONY: bench-host
 bench-host: host tools build ## sizes, ratios and write gaps of this machine
-	cargo bench -p quorate-tests --bench host
+	cargo bench --profile dev -p quorate-tests --bench host
 
 .PHONY: bench-kube
 bench-kube: export RELEASE = 1
 bench-kube: host tools tools-kube image ## the operator in figures, on a real Kubernetes; needs root
 	cargo build -p quorate
-	cargo bench -p quorate-tests --bench kube --no-run
+	cargo bench --profile dev -p quorate-tests --bench kube --no-run
 	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; \
 	scripts/kube up; \
-	cargo bench -p quorate-tests --bench kube
+	cargo bench --profile dev -p quorate-tests --bench kube
 
 .PHONY: codegen
 codegen: host ## regenerate checked-in generated code
