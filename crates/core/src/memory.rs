@@ -58,6 +58,9 @@ pub struct Slot {
     pub version: Option<Version>,
     /// The newest version that was seen to serve from it.
     pub served: Option<Version>,
+    /// The volume before this one was seen to serve: what is older than that is no longer needed.
+    #[serde(default)]
+    pub after_served: bool,
     /// Starts since it was last healthy for good: the pause before the next one grows with them.
     pub starts: u32,
     /// Starts since it was last healthy at all: after too many its data is given up.

@@ -136,7 +136,11 @@ impl Executor<'_> {
             how: how.clone().into(),
             member: remembered.member.filter(|_| !first),
             cluster: self.memory.cluster.filter(|_| !first),
-            served: !first && remembered.served.is_some(),
+            served: if first {
+                remembered.after_served
+            } else {
+                remembered.served.is_some()
+            },
         };
         let recorded = claim
             .record

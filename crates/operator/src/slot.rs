@@ -130,7 +130,8 @@ impl SlotObjects {
         now: Time,
     ) -> SlotView {
         let slot = memory.slot(ordinal);
-        let known = slot.member.is_some() && memory.cluster.is_some();
+        // One that was started and never seen to have data may have come to nothing.
+        let known = slot.mark == Mark::Started && slot.member.is_some() && memory.cluster.is_some();
         let (process, place) = self.process(slot.generation, known, spec, now);
         let report = self.pod().and_then(|p| p.report.as_ref());
         let report = report.filter(|r| r.generation == slot.generation);
@@ -140,7 +141,7 @@ impl SlotObjects {
             // It has crashed since it was looked at. That its data is gone is found out by the next look.
             (None, Process::Stopped { last: Some(_) }) if place == Place::Ready => {
                 match (slot.member, memory.cluster) {
-                    (Some(member), Some(cluster)) => Volume::Data { member, cluster },
+                    (Some(member), Some(cluster)) if known => Volume::Data { member, cluster },
                     _ => Volume::Unknown,
                 }
             }

@@ -28,7 +28,7 @@ pub struct Admission {
     pub how: How,
     /// Whose data is there; none for a first start.
     pub identity: Option<Identity>,
-    /// A member has served from that data.
+    /// A member has served from that data, or for a first start from the data before it.
     pub served: bool,
 }
 

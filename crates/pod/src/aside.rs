@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_core::model::Generation;
@@ -14,6 +14,7 @@ use quorate_datadir::{durable, move_aside};
 
 use crate::Error;
 use crate::error::{data, file};
+use crate::judge::{Data, judge};
 use crate::layout::Layout;
 
 /// How many asides there may be; with more to come, a start is refused.
@@ -50,9 +51,20 @@ pub(crate) fn leftovers(layout: &Layout, present: Generation) -> Result<Vec<Gene
     Ok(all.into_iter().filter(|other| *other < present).collect())
 }
 
+/// Those of them that are kept aside: not logs in which nothing was ever promised.
+fn to_keep(layout: &Layout, present: Generation) -> Result<Vec<Generation>, Error> {
+    let mut kept = Vec::new();
+    for older in leftovers(layout, present)? {
+        if judge(&layout.data(older))? != Data::Blank {
+            kept.push(older);
+        }
+    }
+    Ok(kept)
+}
+
 /// Refuses where the older generations would not fit beside the asides there are.
 pub(crate) fn has_room(layout: &Layout, present: Generation) -> Result<(), Error> {
-    let (there, more) = (list(layout)?.len(), leftovers(layout, present)?.len());
+    let (there, more) = (list(layout)?.len(), to_keep(layout, present)?.len());
     if there + more <= MOST {
         return Ok(());
     }
@@ -76,6 +88,11 @@ pub(crate) fn set_aside(layout: &Layout, present: Generation) -> Result<(), Erro
         if std::fs::remove_dir(&from).is_ok() {
             continue;
         }
+        if judge(&from)? == Data::Blank {
+            clear_blank(layout, &from)?;
+            std::fs::remove_dir_all(&from).map_err(file("delete", &from))?;
+            continue;
+        }
         match std::fs::DirBuilder::new().mode(0o700).create(&asides) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => other.map_err(file("create", &asides))?,
@@ -88,12 +105,26 @@ pub(crate) fn set_aside(layout: &Layout, present: Generation) -> Result<(), Erro
 /// Deletes the oldest asides, so that with the older generations at most [`KEPT`] are left.
 pub(crate) fn thin(layout: &Layout, present: Generation) -> Result<(), Error> {
     let all = list(layout)?;
-    let surplus = (all.len() + leftovers(layout, present)?.len()).saturating_sub(KEPT);
+    let surplus = (all.len() + to_keep(layout, present)?.len()).saturating_sub(KEPT);
     for oldest in all.into_iter().take(surplus) {
         std::fs::remove_dir_all(&oldest).map_err(file("delete", &oldest))?;
     }
     if surplus > 0 && layout.asides().exists() {
         durable::sync_directory(&layout.asides()).map_err(file("sync", &layout.asides()))?;
+    }
+    Ok(())
+}
+
+/// Puts a blank log out of the way: while there is a log, etcd does not start as at first. Only the last one is kept.
+pub(crate) fn clear_blank(layout: &Layout, data_dir: &Path) -> Result<(), Error> {
+    let (from, to) = (data_dir.join("member"), layout.blank());
+    match std::fs::remove_dir_all(&to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("delete", &to)(error)),
+        _ => {}
+    }
+    std::fs::rename(&from, &to).map_err(file("set aside", &from))?;
+    for directory in [layout.own(), data_dir.to_owned()] {
+        durable::sync_directory(&directory).map_err(file("sync", &directory))?;
     }
     Ok(())
 }

@@ -143,7 +143,8 @@ pub struct GoAhead {
     /// Of which cluster.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
-    /// Whether a member has served from this generation: what it replaced is then no longer needed.
+    /// Whether a member has served from this generation, or for a first start from the one before it: what is older than
+    /// that is then no longer needed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub served: bool,
 }

@@ -197,9 +197,9 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
         }
         // Executed before, and nothing was promised by it.
         (How::New { .. } | How::Join { .. }, Data::Blank) => Decision::Pass(Admission {
+            served: go.served,
             how: go.how,
             identity: None,
-            served: false,
         }),
         (How::New { .. } | How::Join { .. }, _) if entry.may_have_promised() => refuse(format!(
             "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
@@ -208,9 +208,9 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
         )),
         (How::New { .. } | How::Join { .. }, Data::Nothing | Data::Remains { .. }) => {
             Decision::Pass(Admission {
+                served: go.served,
                 how: go.how,
                 identity: None,
-                served: false,
             })
         }
         (How::Resume | How::Settle, Data::Member(found)) => {

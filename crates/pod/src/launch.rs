@@ -17,6 +17,7 @@ use std::time::Duration;
 use quorate_datadir::durable;
 
 use crate::Error;
+use crate::aside::clear_blank;
 use crate::error::file;
 use crate::first::Watched;
 use crate::handover::{EXECUTED, Launch};
@@ -91,7 +92,9 @@ impl Launching<'_> {
         let way = check(&launch, &record, &data, self.was_executed()?).map_err(refused)?;
         let more = match way {
             Way::First => {
-                clear_blank(&layout, &launch, &data)?;
+                if data == Data::Blank {
+                    clear_blank(&layout, &launch.data_dir)?;
+                }
                 // In this order: a crash between the two costs this pod, and not the volume, its first start.
                 self.mark_executed(&launch)?;
                 let entry = record.entry_mut(launch.generation);
@@ -217,23 +220,6 @@ pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> R
         }
         Data::Nothing | Data::Blank | Data::Remains { .. } => Ok(Way::First),
     }
-}
-
-/// Puts a blank log out of the way: while there is a log, etcd does not start as at first. Only the last one is kept.
-fn clear_blank(layout: &Layout, launch: &Launch, data: &Data) -> Result<(), Error> {
-    if *data != Data::Blank {
-        return Ok(());
-    }
-    let (from, to) = (launch.data_dir.join("member"), layout.blank());
-    match std::fs::remove_dir_all(&to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("delete", &to)(error)),
-        _ => {}
-    }
-    std::fs::rename(&from, &to).map_err(file("set aside", &from))?;
-    for directory in [layout.own(), launch.data_dir.clone()] {
-        durable::sync_directory(&directory).map_err(file("sync", &directory))?;
-    }
-    Ok(())
 }
 
 /// Notes whose data it is, so that other data in its place is noticed while the operator is away.

@@ -368,6 +368,7 @@ impl<'a> Pass<'a> {
         let next = Slot {
             generation: old.generation.next(),
             replacements: old.replacements,
+            after_served: old.served.is_some(),
             ..Slot::default()
         };
         self.memory.slots.insert(ordinal, next);

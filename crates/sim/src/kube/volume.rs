@@ -159,15 +159,18 @@ impl Volume {
         present: Generation,
         admission: &Admission,
     ) -> Result<(), String> {
+        let all = node.volumes.iter().filter(|(g, _)| **g < present);
+        let (blank, older): (Vec<_>, Vec<_>) = all.partition(|(_, data)| is_blank(data));
+        let blank: Vec<Generation> = blank.into_iter().map(|(g, _)| *g).collect();
+        let older: Vec<Generation> = older.into_iter().map(|(g, _)| *g).collect();
         if admission.served {
-            self.asides = self.asides.min(rules::KEPT);
+            self.asides = self.asides.min(rules::KEPT.saturating_sub(older.len()));
         }
-        let older: Vec<Generation> = node.volumes.keys().copied().filter(|g| *g < present).collect();
         if self.asides + older.len() > rules::MOST {
             return Err("there is no room aside".to_owned());
         }
         self.asides += older.len();
-        for generation in older {
+        for generation in older.into_iter().chain(blank) {
             node.volumes.remove(&generation);
             self.remains.remove(&generation);
         }
