@@ -62,6 +62,8 @@ pub mod pace {
     /// A voter that runs without serving is restarted after the first of these, and then ever less often. It may be
     /// replaying a long log or receiving a snapshot.
     pub const STUCK: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2 * 3600));
+    /// A member that serves is waited for this long, from its start, until clients are sent to it too.
+    pub const IN_SERVICE: Duration = Duration::from_secs(60);
     /// Starts of a member that nobody saw end, asked for within this time, are one.
     pub const SAME_START: Duration = Duration::from_secs(10);
     /// How often a learner's progress is marked.

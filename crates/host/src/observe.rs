@@ -164,6 +164,7 @@ impl Ground {
             place: Place::Ready,
             process,
             status: None,
+            in_service: true,
             cannot_start,
             replay_limit,
         })

@@ -34,6 +34,8 @@ pub struct PodState {
     pub ip: Option<String>,
     /// How far it has got.
     pub stage: Stage,
+    /// Kubernetes counts it as ready and sends clients to it.
+    pub ready: bool,
     /// What was last seen of its volume, before etcd was started on it.
     pub report: Option<Report>,
 }
@@ -99,6 +101,7 @@ impl PodState {
             made_for,
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
             stage: stage(pod, &report, told || alone),
+            ready: ready(pod),
             report: report.and_then(Result::ok),
         }
     }
@@ -107,6 +110,12 @@ impl PodState {
 /// A Kubernetes time in milliseconds.
 pub fn time(time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> Time {
     Time(u64::try_from(time.0.as_millisecond()).unwrap_or(0))
+}
+
+fn ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let mut ready = conditions.into_iter().flatten().filter(|c| c.type_ == "Ready");
+    ready.any(|c| c.status == "True")
 }
 
 fn init<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {

@@ -161,6 +161,7 @@ impl SlotObjects {
             place,
             process,
             status: None,
+            in_service: self.pod().is_some_and(|p| p.ready),
             cannot_start: self.starved(),
             replay_limit: report.and_then(|r| r.replay_limit),
         }

@@ -239,6 +239,7 @@ impl Case {
                 running
             },
             status: matches!(state.runs, Runs::Unwell | Runs::Well).then_some(status),
+            in_service: true,
             cannot_start: None,
             replay_limit: None,
         }
@@ -256,6 +257,7 @@ impl Case {
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
+            in_service: true,
             cannot_start: None,
             replay_limit: None,
         };

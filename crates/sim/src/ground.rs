@@ -302,6 +302,7 @@ impl Ground {
             asides: slot.asides.len() as u32,
             process: self.process(slot),
             status: self.status(ordinal),
+            in_service: true,
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
             replay_limit: self.replay_limit(ordinal, generation),
         }
@@ -337,6 +338,7 @@ impl Ground {
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
+            in_service: true,
             cannot_start: None,
             replay_limit: None,
         }

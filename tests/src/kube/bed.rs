@@ -225,11 +225,17 @@ impl Bed {
     /// Does the API server ask the operator, and believe it? Then a fault of the schema and one of the rules are told
     /// together, which it never does by itself.
     pub fn is_judged(&self) -> bool {
+        self.unjudged().is_none()
+    }
+
+    /// What is said instead, if it does not.
+    pub fn unjudged(&self) -> Option<String> {
         let probe = "apiVersion: etcd.improbable.io/v1alpha1\nkind: EtcdCluster\nmetadata: {name: probe}\n\
                      spec: {replicas: 0, version: 4.0.0}\n";
         let create = ["create", "--dry-run=server", "-n", "default", "-f", "-"];
         let said = said(&self.kubectl_with(&create, probe));
-        said.contains("spec.replicas") && said.contains("only Etcd version 3")
+        let judged = said.contains("spec.replicas") && said.contains("only Etcd version 3");
+        (!judged).then_some(said)
     }
 
     /// Waits until it does.

@@ -40,6 +40,8 @@ pub struct SlotView {
     pub process: Process,
     /// What the member itself answered in this pass.
     pub status: Option<MemberStatus>,
+    /// Clients are sent to it. A machine has no say in that; Kubernetes finds out a moment after the member serves.
+    pub in_service: bool,
     /// Why the ground could not start it even if told to (a port is taken, no such etcd here).
     pub cannot_start: Option<String>,
     /// The newest minor that could replay the log of the present volume, if there is such a limit. Looked at when the

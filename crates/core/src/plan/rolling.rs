@@ -39,7 +39,7 @@ impl Pass<'_> {
         let ill: Vec<String> = self
             .voters()
             .iter()
-            .filter(|k| !k.healthy)
+            .filter(|k| !k.healthy || !self.in_service(k))
             .map(|k| self.called(k))
             .collect();
         if !ill.is_empty()
@@ -62,6 +62,17 @@ impl Pass<'_> {
             self.disturb(&victim);
         }
         true
+    }
+
+    /// Are clients sent to it? Not waited for without end: the change may be what mends that.
+    fn in_service(&self, known: &Known) -> bool {
+        known
+            .ordinal
+            .and_then(|o| self.view(o))
+            .is_none_or(|v| match v.process {
+                Process::Running { since, .. } => v.in_service || self.elapsed(since) > pace::IN_SERVICE,
+                _ => v.in_service,
+            })
     }
 
     fn disturb(&mut self, victim: &Known) {

@@ -89,6 +89,7 @@ mod tests {
                     config: config.to_owned(),
                 });
                 slot.pods.push(PodState {
+                    ready: true,
                     name: format!("c-{n}-x"),
                     uid: format!("pod-{n}"),
                     created: Time(1),

@@ -165,6 +165,7 @@ impl Running {
             "podIP": self.ip(),
             "initContainerStatuses": inits,
             "containerStatuses": [container(ETCD_CONTAINER, etcd, last)],
+            "conditions": [{"type": "Ready", "status": if self.runs() { "True" } else { "False" }}],
         })
     }
 }

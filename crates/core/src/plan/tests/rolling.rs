@@ -45,6 +45,27 @@ fn a_version_change_restarts_one_member_at_a_time_from_the_top_the_leader_handed
 }
 
 #[test]
+fn the_next_is_restarted_when_clients_are_sent_to_the_last_and_that_is_not_waited_for_without_end() {
+    let mut f = Fixture::healthy(3);
+    let next = Version::new(3, 6, 2);
+    f.spec.version = next;
+    running(&mut f, 2, next);
+    f.view(2).in_service = false;
+    let now = f.observed.at;
+    let Process::Running { since, .. } = &mut f.view(2).process else {
+        panic!()
+    };
+    *since = now;
+    assert_eq!(f.plan().steps.len(), 0);
+    f.view(2).in_service = true;
+    assert_eq!(f.steps(), ["stop member 1"]);
+    f.memory.disturbance = None;
+    f.view(2).in_service = false;
+    f.later(Duration::from_secs(61));
+    assert_eq!(f.steps(), ["stop member 1"]);
+}
+
+#[test]
 fn the_heir_is_a_voter_that_is_already_upgraded() {
     let mut f = Fixture::healthy(3);
     f.spec.version = Version::new(3, 6, 2);
