@@ -1,10 +1,28 @@
-//! A first look into a bbolt file: its meta pages, and single values of small buckets.
+//! bbolt files: pages, trees of pages, buckets of rows.
 //!
-//! In: `member/snap/db`. Out: the valid meta, a value by bucket and key. Never: a byte written; a page believed
-//! that does not hold together; more than a few pages read.
+//! In: `member/snap/db`, or a snapshot of it. Out: rows in order ([`Rows`]), whole new files ([`BoltWriter`]), files with
+//! rows put behind the last ones ([`Edit`]). All of it is sequential: this is no database, there are no transactions.
+//! Never: a page believed that does not hold together; an existing file of etcd's written to.
 
+mod build;
+mod edit;
+mod file;
 mod meta;
-mod value;
+mod out;
+mod page;
+mod page_map;
+mod rows;
+mod write;
 
-pub(crate) use meta::{Metas, read_metas};
-pub(crate) use value::value;
+pub use edit::{Appending, Edit};
+pub use file::{Bolt, Bucket};
+pub use rows::Rows;
+pub use write::BoltWriter;
+
+pub(crate) use file::{DIGEST, Place};
+pub(crate) use meta::{Metas, NO_FREELIST, read_metas};
+pub(crate) use page::{FREELIST, HEADER, Header};
+pub(crate) use page_map::PageMap;
+
+#[cfg(test)]
+mod tests;

@@ -13,15 +13,19 @@
 //! ```
 
 mod aside;
-mod bolt;
+pub mod bolt;
 pub mod durable;
 mod error;
 mod lock;
 mod look;
+mod mvcc;
+mod progress;
 mod wal;
 
 pub use aside::move_aside;
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
+pub use mvcc::{Generation, HashKv, KeyValue, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};
+pub use progress::Progress;
 pub use wal::{Replay, SegmentName, replay};

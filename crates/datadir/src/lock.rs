@@ -94,7 +94,7 @@ fn is_still_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// The process that holds a flock on `file`, by the kernel's list.
-fn holder_of(file: &File) -> io::Result<Option<u32>> {
+pub(crate) fn holder_of(file: &File) -> io::Result<Option<u32>> {
     let metadata = file.metadata()?;
     let device = (
         rustix::fs::major(metadata.dev()),

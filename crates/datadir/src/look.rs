@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use semver::Version;
 
 use crate::Error;
-use crate::bolt::{self, Metas};
+use crate::bolt::{self, Bolt, Metas};
 use crate::wal::{self, Listing, SegmentName};
 
 /// Files named in [`Look::NoWal`] at most.
@@ -218,9 +218,11 @@ fn read_db(path: &Path) -> io::Result<Result<DbContent, &'static str>> {
         Metas::Invalid => return Ok(Err("neither of its two meta pages is valid")),
         Metas::Valid { newest, count } => (newest, count),
     };
-    let version = |bucket: &[u8], key: &[u8]| -> io::Result<Option<Version>> {
-        let text = bolt::value(&file, &meta, bucket, key)?;
-        Ok(text.and_then(|text| Version::parse(std::str::from_utf8(&text).ok()?).ok()))
+    // What does not hold together there is found by whoever needs it; a look goes on without.
+    let bolt = Bolt::from_file(file, path).ok();
+    let version = |bucket: &[u8], key: &[u8]| {
+        let text = bolt.as_ref()?.value(bucket, key).ok().flatten()?;
+        Version::parse(std::str::from_utf8(&text).ok()?).ok()
     };
     Ok(Ok(DbContent {
         db: Db::Present {
@@ -228,8 +230,8 @@ fn read_db(path: &Path) -> io::Result<Result<DbContent, &'static str>> {
             transaction: meta.transaction,
             one_meta_damaged: count < 2,
         },
-        storage_version: version(b"meta", b"storageVersion")?,
-        cluster_version: version(b"cluster", b"clusterVersion")?,
+        storage_version: version(b"meta", b"storageVersion"),
+        cluster_version: version(b"cluster", b"clusterVersion"),
     }))
 }
 

@@ -16,16 +16,41 @@ const HEADER: usize = 16;
 const META: usize = 64;
 const MAGIC: u32 = 0xED0C_DAED;
 const VERSION: u32 = 2;
+const FLAG: u16 = 4;
 /// The page sizes bbolt itself looks for.
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 10..=24;
+
+/// In the place of a freelist's page: there is none, whoever opens the file finds out what is free.
+pub(crate) const NO_FREELIST: u64 = u64::MAX;
 
 /// What a valid meta page says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) page_size: u32,
     pub(crate) root: u64,
+    pub(crate) freelist: u64,
     pub(crate) high_water: u64,
     pub(crate) transaction: u64,
+}
+
+impl Meta {
+    /// The meta page `id` that says this, without the zeros after it.
+    pub(crate) fn encode(&self, id: u64) -> [u8; HEADER + META] {
+        let mut page = [0; HEADER + META];
+        let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &id.to_le_bytes());
+        put(8, &FLAG.to_le_bytes());
+        put(HEADER, &MAGIC.to_le_bytes());
+        put(HEADER + 4, &VERSION.to_le_bytes());
+        put(HEADER + 8, &self.page_size.to_le_bytes());
+        put(HEADER + 16, &self.root.to_le_bytes());
+        put(HEADER + 32, &self.freelist.to_le_bytes());
+        put(HEADER + 40, &self.high_water.to_le_bytes());
+        put(HEADER + 48, &self.transaction.to_le_bytes());
+        let sum = fnv1a(&page[HEADER..HEADER + META - 8]);
+        page[HEADER + META - 8..].copy_from_slice(&sum.to_le_bytes());
+        page
+    }
 }
 
 /// What the meta pages of a file are like.
@@ -91,6 +116,7 @@ fn decode(page: &[u8; HEADER + META]) -> Option<Meta> {
     sound.then_some(Meta {
         page_size,
         root: word(16)?,
+        freelist: word(32)?,
         high_water: word(40)?,
         transaction: word(48)?,
     })
@@ -139,10 +165,12 @@ mod tests {
             Some(Meta {
                 page_size: 4096,
                 root: 5,
+                freelist: NO_FREELIST,
                 high_water: 6,
                 transaction: 10
             })
         );
+        assert_eq!(decode(&page).unwrap().encode(0)[HEADER..], REAL);
         for bit in 0..64 * 8 {
             let mut flipped = page;
             flipped[16 + bit / 8] ^= 1 << (bit % 8);

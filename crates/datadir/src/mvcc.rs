@@ -1,0 +1,18 @@
+//! What etcd keeps in its database: every version of every key, and a few small buckets beside.
+//!
+//! In: rows of buckets. Out: revisions, key-values, the numbers etcd itself goes by. Never: a row believed that etcd
+//! could not have written.
+
+mod buckets;
+mod hash;
+mod index;
+mod row;
+mod source;
+
+pub use buckets::{Generation, Numbers, bucket, meta};
+pub use hash::{HashKv, hash_kv};
+pub use row::{KeyValue, Revision, RowKey};
+pub use source::Source;
+
+pub(crate) use hash::HashRows;
+pub(crate) use index::{History, KeyIndex};

@@ -1,0 +1,153 @@
+//! The buckets beside `key`, and the numbers in `meta` that etcd goes by.
+//!
+//! In: a bbolt file. Out: revisions of compaction, the raft position, versions. Never: a value of the wrong length taken
+//! for a number.
+
+use semver::Version;
+
+use super::row::Revision;
+use crate::Error;
+use crate::bolt::Bolt;
+
+/// Names of buckets.
+pub mod bucket {
+    /// Alarms that are on.
+    pub const ALARM: &[u8] = b"alarm";
+    /// The cluster's version, and whether it is being downgraded.
+    pub const CLUSTER: &[u8] = b"cluster";
+    /// Every version of every key.
+    pub const KEY: &[u8] = b"key";
+    /// Leases.
+    pub const LEASE: &[u8] = b"lease";
+    /// The members.
+    pub const MEMBERS: &[u8] = b"members";
+    /// Those that were removed.
+    pub const MEMBERS_REMOVED: &[u8] = b"members_removed";
+    /// Numbers.
+    pub const META: &[u8] = b"meta";
+}
+
+/// Keys of the bucket `meta`, and of `cluster`.
+pub mod meta {
+    /// The last raft entry whose effect is in the file, u64 BE.
+    pub const CONSISTENT_INDEX: &[u8] = b"consistent_index";
+    /// Its term, u64 BE; since 3.5.
+    pub const TERM: &[u8] = b"term";
+    /// Who votes, JSON; since 3.5.
+    pub const CONF_STATE: &[u8] = b"confState";
+    /// The minor whose form the file has; since 3.6.
+    pub const STORAGE_VERSION: &[u8] = b"storageVersion";
+    /// A compaction that was begun.
+    pub const SCHEDULED_COMPACTION: &[u8] = b"scheduledCompactRev";
+    /// The last one that was finished.
+    pub const FINISHED_COMPACTION: &[u8] = b"finishedCompactRev";
+    /// In `cluster`: the minor that all members can speak.
+    pub const CLUSTER_VERSION: &[u8] = b"clusterVersion";
+    /// In `cluster`: a downgrade that is under way.
+    pub const DOWNGRADE: &[u8] = b"downgrade";
+}
+
+/// The minors whose files differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// 3.4 and before.
+    V3_4,
+    /// 3.5.
+    V3_5,
+    /// 3.6.
+    V3_6,
+    /// 3.7.
+    V3_7,
+}
+
+impl Generation {
+    /// The one of a version; `None` for what is not known.
+    pub fn of(version: &Version) -> Option<Generation> {
+        match (version.major, version.minor) {
+            (3, ..=4) => Some(Generation::V3_4),
+            (3, 5) => Some(Generation::V3_5),
+            (3, 6) => Some(Generation::V3_6),
+            (3, 7) => Some(Generation::V3_7),
+            _ => None,
+        }
+    }
+
+    /// Its minor version.
+    pub fn minor(self) -> u64 {
+        match self {
+            Generation::V3_4 => 4,
+            Generation::V3_5 => 5,
+            Generation::V3_6 => 6,
+            Generation::V3_7 => 7,
+        }
+    }
+}
+
+impl std::fmt::Display for Generation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "3.{}", self.minor())
+    }
+}
+
+/// What `meta` and `cluster` say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbers {
+    /// The last raft entry whose effect is in the file.
+    pub consistent_index: Option<u64>,
+    /// Its term.
+    pub term: Option<u64>,
+    /// The last compaction: begun, if that is the newer one, or finished.
+    pub compacted: Option<i64>,
+    /// The storage version.
+    pub storage_version: Option<Version>,
+    /// The cluster's version.
+    pub cluster_version: Option<Version>,
+}
+
+impl Numbers {
+    pub(crate) fn read(bolt: &Bolt) -> Result<Numbers, Error> {
+        let odd = |key: &[u8]| Error::Damaged {
+            path: bolt.path().to_owned(),
+            place: format!("row {:?} of bucket \"meta\"", String::from_utf8_lossy(key)),
+            why: "it is not what etcd writes there".to_owned(),
+        };
+        let number = |key: &[u8]| -> Result<Option<u64>, Error> {
+            let Some(value) = bolt.value(bucket::META, key)? else {
+                return Ok(None);
+            };
+            let bytes = value.try_into().map_err(|_| odd(key))?;
+            Ok(Some(u64::from_be_bytes(bytes)))
+        };
+        let revision = |key: &[u8]| -> Result<Option<i64>, Error> {
+            let Some(value) = bolt.value(bucket::META, key)? else {
+                return Ok(None);
+            };
+            let revision = Revision::read(&value).ok_or_else(|| odd(key))?;
+            Ok(Some(revision.main))
+        };
+        let version = |name: &[u8], key: &[u8]| -> Result<Option<Version>, Error> {
+            let Some(value) = bolt.value(name, key)? else {
+                return Ok(None);
+            };
+            let read = std::str::from_utf8(&value).ok().map(Version::parse);
+            Ok(Some(read.and_then(Result::ok).ok_or_else(|| odd(key))?))
+        };
+        Ok(Numbers {
+            consistent_index: number(meta::CONSISTENT_INDEX)?,
+            term: number(meta::TERM)?,
+            compacted: revision(meta::SCHEDULED_COMPACTION)?.max(revision(meta::FINISHED_COMPACTION)?),
+            storage_version: version(bucket::META, meta::STORAGE_VERSION)?,
+            cluster_version: version(bucket::CLUSTER, meta::CLUSTER_VERSION)?,
+        })
+    }
+
+    /// Which etcd wrote the file, as far as it shows.
+    pub fn generation(&self) -> Option<Generation> {
+        match (&self.storage_version, self.term) {
+            (Some(version), _) => Generation::of(version),
+            // Written since 3.5. A 3.6 that has not agreed on its version yet looks the same.
+            (None, Some(_)) => Some(Generation::V3_5),
+            (None, None) => Some(Generation::V3_4),
+        }
+    }
+}
