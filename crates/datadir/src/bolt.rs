@@ -5,6 +5,7 @@
 //! Never: a page believed that does not hold together; an existing file of etcd's written to.
 
 mod build;
+mod check;
 mod edit;
 mod file;
 mod meta;
@@ -14,15 +15,18 @@ mod page_map;
 mod rows;
 mod write;
 
+pub use check::Structure;
 pub use edit::{Appending, Edit};
 pub use file::{Bolt, Bucket};
 pub use rows::Rows;
 pub use write::BoltWriter;
 
 pub(crate) use file::{DIGEST, Place};
-pub(crate) use meta::{Metas, NO_FREELIST, read_metas};
-pub(crate) use page::{FREELIST, HEADER, Header};
-pub(crate) use page_map::PageMap;
+pub(crate) use meta::{Metas, read_metas};
+pub(crate) use rows::Row;
+
+#[cfg(test)]
+use {meta::NO_FREELIST, page_map::PageMap};
 
 #[cfg(test)]
 mod tests;

@@ -14,18 +14,25 @@
 
 mod aside;
 pub mod bolt;
+mod digest;
 pub mod durable;
 mod error;
 mod lock;
 mod look;
 mod mvcc;
 mod progress;
+mod status;
+mod verify;
 mod wal;
 
 pub use aside::move_aside;
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
-pub use mvcc::{Generation, HashKv, KeyValue, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};
+pub use mvcc::{
+    Generation, HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta,
+};
 pub use progress::Progress;
+pub use status::{Status, status};
+pub use verify::{Verdict, verify};
 pub use wal::{Replay, SegmentName, replay};

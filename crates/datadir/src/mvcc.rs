@@ -7,12 +7,14 @@ mod buckets;
 mod hash;
 mod index;
 mod row;
+pub(crate) mod small;
 mod source;
 
 pub use buckets::{Generation, Numbers, bucket, meta};
 pub use hash::{HashKv, hash_kv};
 pub use row::{KeyValue, Revision, RowKey};
+pub use small::Lease;
 pub use source::Source;
 
-pub(crate) use hash::HashRows;
+pub(crate) use hash::{HashRows, each_row};
 pub(crate) use index::{History, KeyIndex};

@@ -418,11 +418,14 @@ impl Real {
     /// the leader has heard from everyone, and knows how far they are.
     async fn write_everywhere(&mut self, leader: Place) -> anyhow::Result<()> {
         let endpoint = self.members.endpoint(leader)?;
-        endpoint
-            .put(b"healed", b"v")
-            .await
-            .context("write after a heal")?;
         let began = Instant::now();
+        // A leader that has just lost or found a follower may let one time out.
+        while let Err(error) = endpoint.put(b"healed", b"v").await {
+            if began.elapsed() > SETTLE {
+                return Err(error).context("write after a heal");
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
         loop {
             let index = endpoint.status().await?.raft_index;
             let looks = self.members.look().await?;

@@ -161,6 +161,35 @@ impl<'a> Page<'a> {
         self.bytes.get(start..start.checked_add(size)?)
     }
 
+    /// Do the elements lie one behind the other, as bbolt writes them, with no room left between them? Out: where the last
+    /// one ends.
+    pub(crate) fn packed(&self) -> Result<usize, Wrong> {
+        let mut end = HEADER + ELEMENT * self.count;
+        for index in 0..self.count {
+            let at = HEADER + ELEMENT * index;
+            let (pos, key, value) = if self.leaf {
+                (at + 4, at + 8, size(self.bytes, at + 12))
+            } else {
+                (at, at + 4, Some(0))
+            };
+            let lengths = || Some((size(self.bytes, pos)?, size(self.bytes, key)?, value?));
+            let wrong = Wrong {
+                element: Some(index),
+                why: "it does not begin where the one before it ends",
+            };
+            let Some((pos, key, value)) = lengths().filter(|(pos, ..)| at.checked_add(*pos) == Some(end))
+            else {
+                return Err(wrong);
+            };
+            end = match end.checked_add(key).and_then(|end| end.checked_add(value)) {
+                Some(end) if end <= self.bytes.len() => end,
+                _ => return Err(wrong),
+            };
+            debug_assert!(pos > 0);
+        }
+        Ok(end)
+    }
+
     /// The last child whose keys may include `key`: the first one if all begin after it.
     pub(crate) fn child_for(&self, key: &[u8]) -> Result<usize, Wrong> {
         let (mut low, mut high) = (0, self.count);

@@ -6,7 +6,7 @@
 //! Never: a row out of order; a page met twice by one walk (pages that name each other would never end).
 
 use super::file::{Bolt, Bucket, Place};
-use super::page::{Page, Wrong};
+use super::page::{Header, Page, Wrong};
 use super::page_map::PageMap;
 use crate::Error;
 
@@ -142,9 +142,15 @@ impl<'a> Rows<'a> {
     fn advance(&mut self, mut map: Option<&mut PageMap>) -> Result<Option<Row<'_>>, Error> {
         if !self.begun {
             self.begun = true;
-            match self.bucket {
-                Bucket::Inline(_) => self.enter_inline(None)?,
+            match &self.bucket {
+                Bucket::Inline(bytes) => {
+                    if map.is_some() {
+                        small_is_packed(bytes).map_err(|wrong| wrong_at(self.bolt, 0, &wrong))?;
+                    }
+                    self.enter_inline(None)?;
+                }
                 Bucket::Tree(root) => {
+                    let root = *root;
                     self.enter(root, map.as_deref_mut())?;
                 }
             }
@@ -236,6 +242,10 @@ impl<'a> Rows<'a> {
                     return Err(bolt.damaged(Place::page(each), "it is used in two places"));
                 }
             }
+            let end = page.packed().map_err(|wrong| wrong_at(bolt, id, &wrong))?;
+            if bytes.len() - end >= 2 * bolt.page_size() as usize {
+                return Err(bolt.damaged(Place::page(id), "it says that it is longer than it is"));
+            }
             if !page.leaf && page.count < 2 {
                 let why = "it is a branch with fewer than two children: etcd crashes when it deletes there";
                 return Err(bolt.damaged(Place::page(id), why));
@@ -280,6 +290,16 @@ impl<'a> Rows<'a> {
 enum Entered {
     Branch,
     Leaf,
+}
+
+/// A small bucket is as long as its rows.
+fn small_is_packed(bytes: &[u8]) -> Result<(), Wrong> {
+    let overflow = Header::read(bytes).map(|header| header.overflow);
+    let end = Page::of(bytes, 0)?.packed()?;
+    if end == bytes.len() && overflow == Some(0) {
+        return Ok(());
+    }
+    Err("it is not as long as it says".into())
 }
 
 fn wrong_at(bolt: &Bolt, page: u64, wrong: &Wrong) -> Error {

@@ -1,0 +1,130 @@
+//! Is a snapshot or a database intact?
+//!
+//! In: a source. Out: what it is and what was looked at; or the first thing that is wrong, with its place. The hash
+//! behind the pages, every page against every other, every row against those before it, then HashKV. Memory: an index of
+//! the keys that are there.
+//! Never: "intact" said of more than was looked at: what cannot be known is said with it.
+
+use crate::Error;
+use crate::bolt::Structure;
+use crate::digest;
+use crate::mvcc::{HashKv, HashRows, History, KeyValue, RowKey, Source, bucket, each_row, small};
+use crate::progress::Progress;
+
+/// What was found intact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The pages.
+    pub structure: Structure,
+    /// The hash behind them, which is right; `None` if there is none.
+    pub digest: Option<[u8; 32]>,
+    /// CRC-32C of all rows of all buckets.
+    pub hash: u32,
+    /// The HashKV at the last revision.
+    pub hash_kv: HashKv,
+    /// How many keys there are.
+    pub keys: u64,
+    /// How many versions of keys.
+    pub versions: u64,
+}
+
+impl Verdict {
+    /// What could be wrong and not be seen.
+    pub fn unknown(&self) -> &'static str {
+        if self.digest.is_some() {
+            "nothing: the hash that etcd sent covers every byte"
+        } else {
+            "there is no hash behind the pages, so bytes changed inside values, or inside keys without changing their \
+             order, would not be seen; compare HashKV with another member's"
+        }
+    }
+}
+
+/// Looks at all of it.
+pub fn verify(source: &Source, progress: &Progress) -> Result<Verdict, Error> {
+    let bolt = source.bolt();
+    let recorded = digest::recorded(bolt)?;
+    let passes = 1 + u64::from(recorded.is_some()) + u64::from(source.compact_revision().is_some());
+    progress.expect(bolt.size().saturating_mul(passes));
+    // Both read the whole file: side by side, what one has read the other finds in memory.
+    let (hashed, walked) = std::thread::scope(|scope| {
+        let hashing = recorded.map(|recorded| {
+            scope.spawn(move || {
+                let length = bolt.length() - crate::bolt::DIGEST;
+                let found = digest::sha256(bolt.file(), bolt.path(), length, progress)?;
+                if found == recorded {
+                    Ok(())
+                } else {
+                    Err(digest::mismatch(bolt.path()))
+                }
+            })
+        });
+        let walked = walk(source, progress);
+        let hashed = hashing.map(|thread| thread.join().unwrap_or(Err(Error::Cancelled)));
+        (hashed, walked)
+    });
+    // What the walk finds has a more exact place.
+    let walked = walked?;
+    hashed.transpose()?;
+    let hash_kv = match walked.hash_kv {
+        Some(hash_kv) => hash_kv,
+        None => {
+            let kept = Some(walked.history.kept());
+            let mut hash = HashRows::new(source.current_revision(), source.compact_revision(), kept);
+            each_row(source, i64::MAX, progress, |row, key, value| {
+                hash.take(row, key, value);
+                Ok(())
+            })?;
+            hash.finish()
+        }
+    };
+    Ok(Verdict {
+        structure: walked.structure,
+        digest: recorded,
+        hash: walked.hash,
+        hash_kv,
+        keys: walked.history.live(),
+        versions: walked.history.rows(),
+    })
+}
+
+struct Walked {
+    structure: Structure,
+    hash: u32,
+    history: History,
+    hash_kv: Option<HashKv>,
+}
+
+fn walk(source: &Source, progress: &Progress) -> Result<Walked, Error> {
+    let bolt = source.bolt();
+    let compacted = source.compact_revision();
+    let mut hash = 0;
+    let mut history = History::new(compacted);
+    let mut stream = HashRows::new(source.current_revision(), None, None);
+    let structure = bolt.check(|name, row| {
+        let Some(row) = row else {
+            hash = crc32c::crc32c_append(hash, name);
+            return Ok(());
+        };
+        hash = crc32c::crc32c_append(crc32c::crc32c_append(hash, row.key), row.value);
+        let mut judge = || {
+            if name != bucket::KEY {
+                return small::check(name, row.key, row.value);
+            }
+            let key = RowKey::read(row.key)?;
+            history.take(key, &KeyValue::read(row.value)?)?;
+            if compacted.is_none() {
+                stream.take(key, row.key, row.value);
+            }
+            Ok(())
+        };
+        judge().map_err(|why| bolt.damaged(row.place, why))?;
+        progress.add((row.key.len() + row.value.len()) as u64)
+    })?;
+    Ok(Walked {
+        structure,
+        hash,
+        history,
+        hash_kv: compacted.is_none().then(|| stream.finish()),
+    })
+}
