@@ -102,9 +102,15 @@ impl Draft {
         Draft::named(path, path.with_file_name(name))
     }
 
-    fn named(path: &Path, temporary: PathBuf) -> io::Result<Draft> {
+    /// A draft for `path` under the name `temporary`, in the same directory.
+    pub(crate) fn named(path: &Path, temporary: PathBuf) -> io::Result<Draft> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600);
         let file = options.open(&temporary)?;
         Ok(Draft {
             path: path.to_owned(),

@@ -14,6 +14,8 @@
 
 mod aside;
 pub mod bolt;
+mod copy;
+mod defrag;
 mod digest;
 pub mod durable;
 mod error;
@@ -21,11 +23,13 @@ mod lock;
 mod look;
 mod mvcc;
 mod progress;
+pub mod rewrite;
 mod status;
 mod verify;
 mod wal;
 
 pub use aside::move_aside;
+pub use defrag::{Defragmented, defrag};
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};

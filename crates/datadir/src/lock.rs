@@ -23,7 +23,7 @@ const MAX_TRIES: usize = 8;
 pub struct DbLock {
     path: PathBuf,
     /// Held for its lock, which goes when it is closed.
-    _file: File,
+    file: File,
 }
 
 /// What came of an attempt to lock.
@@ -72,10 +72,23 @@ impl DbLock {
             }
             // A defragmentation renames a new file over the old one; a lock on the old one guards nothing.
             if is_still_at(&file, &path).map_err(failed)? {
-                return Ok(Attempt::Held(DbLock { path, _file: file }));
+                return Ok(Attempt::Held(DbLock { path, file }));
             }
         }
         Err(failed(io::Error::other("it keeps being replaced")))
+    }
+
+    /// The locked file was replaced under its name. An etcd that was started meanwhile waits for the lock of the old one,
+    /// and would go on with it, unseen: without metas it is no database any more, and etcd ends instead.
+    pub(crate) fn retire(self, page_size: u32) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        if is_still_at(&self.file, &self.path)? {
+            return Err(io::Error::other("the database was not replaced"));
+        }
+        for id in 0..2 {
+            self.file.write_all_at(&[0; 80], id * u64::from(page_size))?;
+        }
+        Ok(())
     }
 
     /// The database that is locked.

@@ -16,5 +16,5 @@ pub use row::{KeyValue, Revision, RowKey};
 pub use small::Lease;
 pub use source::Source;
 
-pub(crate) use hash::{HashRows, each_row};
-pub(crate) use index::{History, KeyIndex};
+pub(crate) use hash::{HashRows, each_row, kept};
+pub(crate) use index::{History, Kept, KeyIndex};

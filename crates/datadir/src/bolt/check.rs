@@ -57,8 +57,7 @@ impl Bolt {
             }
             buckets.push((name, count));
         }
-        let used = map.marked();
-        self.check_freelist(&mut map)?;
+        let used = self.check_freelist(&mut map)?;
         Ok(Structure {
             page_size: self.page_size(),
             pages: self.high_water(),
@@ -96,11 +95,11 @@ impl Bolt {
         Ok(())
     }
 
-    /// Free and in use are all pages, and none is both.
-    fn check_freelist(&self, map: &mut PageMap) -> Result<(), Error> {
+    /// Free and in use are all pages, and none is both. Out: how many are in use.
+    fn check_freelist(&self, map: &mut PageMap) -> Result<u64, Error> {
         let id = self.meta.freelist;
         if id == NO_FREELIST {
-            return Ok(());
+            return Ok(map.marked());
         }
         let bytes = self.page(id)?;
         let damaged = |why| self.damaged(Place::page(id), why);
@@ -111,6 +110,7 @@ impl Bolt {
                 return Err(self.damaged(Place::page(own), "it is used in two places"));
             }
         }
+        let used = map.marked();
         let ids = bytes.get(HEADER..).unwrap_or_default();
         let mut words = ids
             .chunks_exact(8)
@@ -137,7 +137,7 @@ impl Bolt {
         }
         match map.first_unmarked() {
             Some(lost) => Err(self.damaged(Place::page(lost), "it is neither in use nor on the freelist")),
-            None => Ok(()),
+            None => Ok(used),
         }
     }
 }

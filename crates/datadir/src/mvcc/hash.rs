@@ -106,7 +106,12 @@ pub fn hash_kv(
 }
 
 /// Which rows up to `compacted` are the last of a key that is there at `revision`.
-fn kept(source: &Source, revision: i64, compacted: i64, progress: &Progress) -> Result<Kept, Error> {
+pub(crate) fn kept(
+    source: &Source,
+    revision: i64,
+    compacted: i64,
+    progress: &Progress,
+) -> Result<Kept, Error> {
     const LATER: [u8; 8] = [0xff; 8];
     let mut keys: KeyIndex<[u8; 8]> = KeyIndex::new();
     let mut rows = 0u64;

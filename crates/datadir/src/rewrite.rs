@@ -1,0 +1,233 @@
+//! A database on its way into a new file, changed as it passes.
+//!
+//! ```text
+//! source ─▶ cut at a revision ─▶ compact ─▶ replace and patch small buckets ─▶ add later rows ─▶ BoltWriter
+//! ```
+//!
+//! In: a source, [`Changes`], later rows. Out: a new file, packed, in one pass from front to back. Memory: a few pages,
+//! and for a compaction an index of the keys. Where nothing is cut or compacted, a copy and [`crate::bolt::Edit`] do the
+//! same for less ([`edit`]).
+//! Never: the source touched.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use crate::Error;
+use crate::bolt::{Bolt, BoltWriter, Edit, Rows};
+use crate::mvcc::{Kept, Revision, RowKey, Source, bucket, kept, meta};
+use crate::progress::Progress;
+
+/// Rows of one bucket.
+pub type SmallRows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What becomes of the rows.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Revisions above this one are left out.
+    pub cut: Option<i64>,
+    /// History is compacted up to there.
+    pub compact: Option<i64>,
+    /// Buckets that get other rows.
+    pub replaced: BTreeMap<Vec<u8>, SmallRows>,
+    /// Single rows of small buckets: set, or left out.
+    pub patched: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl Changes {
+    /// Sets a row of a small bucket.
+    pub fn set(&mut self, bucket: &[u8], key: &[u8], value: impl Into<Vec<u8>>) {
+        let rows = self.patched.entry(bucket.to_vec()).or_default();
+        rows.insert(key.to_vec(), Some(value.into()));
+    }
+
+    /// Leaves a row of a small bucket out.
+    pub fn remove(&mut self, bucket: &[u8], key: &[u8]) {
+        let rows = self.patched.entry(bucket.to_vec()).or_default();
+        rows.insert(key.to_vec(), None);
+    }
+
+    fn names(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.replaced.keys().chain(self.patched.keys())
+    }
+
+    /// The rows of a small bucket as they will be.
+    fn rows(&self, name: &[u8], before: Option<Rows<'_>>) -> Result<SmallRows, Error> {
+        let mut rows = match (self.replaced.get(name), before) {
+            (Some(rows), _) => rows.clone(),
+            (None, Some(mut before)) => {
+                let mut rows = SmallRows::new();
+                while let Some((key, value)) = before.next()? {
+                    rows.insert(key.to_vec(), value.to_vec());
+                }
+                rows
+            }
+            (None, None) => SmallRows::new(),
+        };
+        for (key, value) in self.patched.get(name).into_iter().flatten() {
+            match value {
+                Some(value) => rows.insert(key.clone(), value.clone()),
+                None => rows.remove(key),
+            };
+        }
+        Ok(rows)
+    }
+}
+
+/// Rows of `key` that come after all that are there.
+pub trait Later {
+    /// The next one.
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Error>;
+}
+
+/// None.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nothing;
+
+impl Later for Nothing {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Error> {
+        Ok(None)
+    }
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Written {
+    /// The file, not synced.
+    pub file: File,
+    /// CRC-32C of all buckets: their names, and every row's key and value.
+    pub hash: u32,
+}
+
+/// Writes `source`, changed, into `file`, which is empty and called `path`.
+pub fn rewrite(
+    source: &Source,
+    changes: &Changes,
+    later: &mut dyn Later,
+    file: File,
+    path: &Path,
+    progress: &Progress,
+) -> Result<Written, Error> {
+    let mut changes = changes.clone();
+    let compaction = match changes.compact {
+        None => None,
+        Some(at) => {
+            let revision = Revision { main: at, sub: 0 }.bytes();
+            changes.set(bucket::META, meta::SCHEDULED_COMPACTION, revision);
+            changes.set(bucket::META, meta::FINISHED_COMPACTION, revision);
+            Some((at, kept(source, at, at, progress)?))
+        }
+    };
+    let bolt = source.bolt();
+    let mut out = Hashing {
+        writer: BoltWriter::new(file, path, bolt.page_size())?,
+        hash: 0,
+    };
+    let present = bolt.buckets()?;
+    let mut names: Vec<&[u8]> = present.iter().map(|(name, _)| &name[..]).collect();
+    names.extend(changes.names().map(|name| &name[..]));
+    names.push(bucket::KEY);
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        out.begin(name)?;
+        let rows = bolt.bucket(name)?;
+        if name == bucket::KEY {
+            if let Some(rows) = rows {
+                copy_history(bolt, rows, &changes, compaction.as_ref(), &mut out, progress)?;
+            }
+            while let Some((key, value)) = later.next()? {
+                out.put(key, value)?;
+                progress.add((key.len() + value.len()) as u64)?;
+            }
+        } else if changes.replaced.contains_key(name) || changes.patched.contains_key(name) {
+            for (key, value) in changes.rows(name, rows)? {
+                out.put(&key, &value)?;
+            }
+        } else if let Some(mut rows) = rows {
+            while let Some((key, value)) = rows.next()? {
+                out.put(key, value)?;
+                progress.add((key.len() + value.len()) as u64)?;
+            }
+        }
+    }
+    Ok(Written {
+        file: out.writer.finish()?,
+        hash: out.hash,
+    })
+}
+
+fn copy_history(
+    bolt: &Bolt,
+    mut rows: Rows<'_>,
+    changes: &Changes,
+    compaction: Option<&(i64, Kept)>,
+    out: &mut Hashing,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let whole = changes.cut.is_none() && compaction.is_none();
+    let mut number = 0;
+    while let Some(row) = rows.next_row()? {
+        if row.bucket {
+            return Err(bolt.damaged(row.place, "there is a bucket inside a bucket"));
+        }
+        if !whole {
+            let key = RowKey::read(row.key).map_err(|why| bolt.damaged(row.place, why))?;
+            let main = key.revision.main;
+            if changes.cut.is_some_and(|cut| main > cut) {
+                break;
+            }
+            let superseded = compaction.is_some_and(|(at, kept)| {
+                // A deletion at that very revision is kept, as etcd keeps it: whoever watches from there must see it.
+                main <= *at && !kept.has(number) && !(key.tombstone && main == *at)
+            });
+            number += 1;
+            if superseded {
+                continue;
+            }
+        }
+        out.put(row.key, row.value)?;
+        progress.add((row.key.len() + row.value.len()) as u64)?;
+    }
+    Ok(())
+}
+
+/// A writer, and the hash of what it was given.
+struct Hashing {
+    writer: BoltWriter,
+    hash: u32,
+}
+
+impl Hashing {
+    fn begin(&mut self, name: &[u8]) -> Result<(), Error> {
+        self.hash = crc32c::crc32c_append(self.hash, name);
+        self.writer.begin(name)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.hash = crc32c::crc32c_append(crc32c::crc32c_append(self.hash, key), value);
+        self.writer.put(key, value)
+    }
+}
+
+/// Changes `bolt`, a file of our own that `file` writes to, where it is. Cutting and compacting are not done this way.
+pub fn edit(bolt: &Bolt, changes: &Changes, later: &mut dyn Later, file: File) -> Result<File, Error> {
+    let mut edit = Edit::new(bolt, file, bolt.path())?;
+    let mut names: Vec<&Vec<u8>> = changes.names().collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let rows = changes.rows(name, bolt.bucket(name)?)?;
+        edit.replace(name, &rows)?;
+    }
+    let mut first = later.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()));
+    if let Some((key, value)) = first.take() {
+        let mut history = edit.append(bucket::KEY)?;
+        history.put(&key, &value)?;
+        while let Some((key, value)) = later.next()? {
+            history.put(key, value)?;
+        }
+        history.end()?;
+    }
+    edit.finish()
+}
