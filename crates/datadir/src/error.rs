@@ -1,4 +1,5 @@
-//! What can go wrong while a data directory is looked at or moved. Damage is a finding, not an error.
+//! What can go wrong with a data directory, a snapshot or one of their files. For a [`look`](crate::look()) and a
+//! verification damage is a finding; for whoever needs what is damaged it is an error.
 
 use std::io;
 use std::path::PathBuf;
@@ -68,4 +69,60 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A file could not be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What a file holds does not hold together.
+    #[error("{} is damaged: {place}: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        place: String,
+        /// What is wrong there.
+        why: String,
+    },
+    /// It was cancelled.
+    #[error("cancelled; nothing was changed")]
+    Cancelled,
+    /// It can be done, and is not, for safety's sake or because it makes no sense.
+    #[error("{what}; {advice}")]
+    Refused {
+        /// What is not done, and why.
+        what: String,
+        /// What to do instead.
+        advice: String,
+    },
+}
+
+impl Error {
+    /// A failure to read `path`.
+    pub(crate) fn read(path: &std::path::Path) -> impl Fn(io::Error) -> Error + '_ {
+        move |source| Error::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// A failure to write `path`.
+    pub(crate) fn write(path: &std::path::Path) -> impl Fn(io::Error) -> Error + '_ {
+        move |source| Error::Write {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// A refusal.
+    pub(crate) fn refused(what: impl Into<String>, advice: impl Into<String>) -> Error {
+        Error::Refused {
+            what: what.into(),
+            advice: advice.into(),
+        }
+    }
 }

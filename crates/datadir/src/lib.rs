@@ -18,7 +18,7 @@ pub mod durable;
 mod error;
 mod lock;
 mod look;
-mod wal;
+pub mod wal;
 
 pub use aside::move_aside;
 pub use error::Error;
