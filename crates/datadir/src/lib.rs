@@ -18,10 +18,14 @@ pub mod durable;
 mod error;
 mod lock;
 mod look;
+mod roster;
+mod target;
 pub mod wal;
 
 pub use aside::move_aside;
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
+pub use roster::{Roster, RosterMember};
+pub use target::Target;
 pub use wal::{Replay, SegmentName, replay};
