@@ -24,19 +24,21 @@ mod look;
 mod mvcc;
 mod progress;
 pub mod rewrite;
+mod roster;
 mod status;
+mod target;
 mod verify;
-mod wal;
+pub mod wal;
 
 pub use aside::move_aside;
 pub use defrag::{Defragmented, defrag};
 pub use error::Error;
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
-pub use mvcc::{
-    Generation, HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta,
-};
+pub use mvcc::{HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};
 pub use progress::Progress;
+pub use roster::{Roster, RosterMember};
 pub use status::{Status, status};
+pub use target::Target;
 pub use verify::{Verdict, verify};
 pub use wal::{Replay, SegmentName, replay};

@@ -10,7 +10,7 @@ mod row;
 pub(crate) mod small;
 mod source;
 
-pub use buckets::{Generation, Numbers, bucket, meta};
+pub use buckets::{Numbers, bucket, meta};
 pub use hash::{HashKv, hash_kv};
 pub use row::{KeyValue, Revision, RowKey};
 pub use small::Lease;

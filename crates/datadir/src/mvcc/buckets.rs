@@ -6,8 +6,8 @@
 use semver::Version;
 
 use super::row::Revision;
-use crate::Error;
 use crate::bolt::Bolt;
+use crate::{Error, Target};
 
 /// Names of buckets.
 pub mod bucket {
@@ -45,48 +45,6 @@ pub mod meta {
     pub const CLUSTER_VERSION: &[u8] = b"clusterVersion";
     /// In `cluster`: a downgrade that is under way.
     pub const DOWNGRADE: &[u8] = b"downgrade";
-}
-
-/// The minors whose files differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Generation {
-    /// 3.4 and before.
-    V3_4,
-    /// 3.5.
-    V3_5,
-    /// 3.6.
-    V3_6,
-    /// 3.7.
-    V3_7,
-}
-
-impl Generation {
-    /// The one of a version; `None` for what is not known.
-    pub fn of(version: &Version) -> Option<Generation> {
-        match (version.major, version.minor) {
-            (3, ..=4) => Some(Generation::V3_4),
-            (3, 5) => Some(Generation::V3_5),
-            (3, 6) => Some(Generation::V3_6),
-            (3, 7) => Some(Generation::V3_7),
-            _ => None,
-        }
-    }
-
-    /// Its minor version.
-    pub fn minor(self) -> u64 {
-        match self {
-            Generation::V3_4 => 4,
-            Generation::V3_5 => 5,
-            Generation::V3_6 => 6,
-            Generation::V3_7 => 7,
-        }
-    }
-}
-
-impl std::fmt::Display for Generation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "3.{}", self.minor())
-    }
 }
 
 /// What `meta` and `cluster` say.
@@ -142,12 +100,12 @@ impl Numbers {
     }
 
     /// Which etcd wrote the file, as far as it shows.
-    pub fn generation(&self) -> Option<Generation> {
+    pub fn written_by(&self) -> Result<Target, Error> {
         match (&self.storage_version, self.term) {
-            (Some(version), _) => Generation::of(version),
+            (Some(version), _) => Target::of(version),
             // Written since 3.5. A 3.6 that has not agreed on its version yet looks the same.
-            (None, Some(_)) => Some(Generation::V3_5),
-            (None, None) => Some(Generation::V3_4),
+            (None, Some(_)) => Ok(Target::V3_5),
+            (None, None) => Ok(Target::V3_4),
         }
     }
 }

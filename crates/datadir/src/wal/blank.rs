@@ -12,7 +12,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::frame::{self, Field, TYPE_CRC, TYPE_METADATA, TYPE_SNAPSHOT};
+use super::field::Field;
+use super::frame::{self, TYPE_CRC, TYPE_METADATA, TYPE_SNAPSHOT};
 
 /// A blank log has some hundred bytes before its preallocated zeros.
 const HEAD_BYTES: u64 = 4096;
@@ -68,37 +69,11 @@ fn is_zero_to_the_end(file: &mut File) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::encode::Encoder;
     use super::*;
 
-    fn frame_of(kind: u8, crc: u32, data: &[u8]) -> Vec<u8> {
-        let mut record = vec![8, kind, 16];
-        let mut rest = crc;
-        while rest >= 0x80 {
-            record.push((rest as u8) | 0x80);
-            rest >>= 7;
-        }
-        record.push(rest as u8);
-        if !data.is_empty() {
-            record.extend([26, data.len() as u8]);
-            record.extend(data);
-        }
-        let padding = (8 - record.len() % 8) % 8;
-        let top = if padding == 0 { 0 } else { 0x80 | padding as u64 };
-        let mut bytes = (record.len() as u64 | top << 56).to_le_bytes().to_vec();
-        bytes.extend(record);
-        bytes.resize(bytes.len() + padding, 0);
-        bytes
-    }
-
-    fn fresh() -> Vec<u8> {
-        let (metadata, snapshot) = ([8, 1, 16, 2], [8, 0, 16, 0]);
-        let chain = crc32c::crc32c(&metadata);
-        [
-            frame_of(4, 0, &[]),
-            frame_of(1, chain, &metadata),
-            frame_of(5, crc32c::crc32c_append(chain, &snapshot), &snapshot),
-        ]
-        .concat()
+    fn fresh() -> Encoder {
+        Encoder::first_segment(1, 2)
     }
 
     fn blank(log: &[u8]) -> bool {
@@ -110,11 +85,11 @@ mod tests {
 
     #[test]
     fn only_a_fresh_log_with_nothing_after_it_is_blank() {
-        let fresh = fresh();
+        let with_state = fresh().state(1, 0, 0).into_bytes();
+        let fresh = fresh().into_bytes();
         assert!(blank(&fresh));
         assert!(blank(&[&fresh[..], &[0; 9000]].concat()));
-        let state = frame_of(3, 1, &[8, 1]);
-        assert!(!blank(&[&fresh[..], &state, &[0; 9000]].concat()));
+        assert!(!blank(&[&with_state[..], &[0; 9000]].concat()));
         // Whatever is anywhere behind a hole.
         assert!(!blank(&[&fresh[..], &[0; 200_000], &[1]].concat()));
         for bit in 0..fresh.len() * 8 {

@@ -10,54 +10,84 @@
 //! In: bytes from the start of a segment. Out: records. Never: a panic; a length believed before it is held
 //! against what is there.
 
-/// The checksum of the chain so far.
-pub(crate) const TYPE_CRC: i64 = 4;
+use super::field::{Broken, Field};
+
 /// Whose log it is.
 pub(crate) const TYPE_METADATA: i64 = 1;
+/// A raft entry.
+pub(crate) const TYPE_ENTRY: i64 = 2;
+/// A raft hard state.
+pub(crate) const TYPE_STATE: i64 = 3;
+/// The checksum of the chain so far.
+pub(crate) const TYPE_CRC: i64 = 4;
 /// A raft snapshot that the log goes on from.
 pub(crate) const TYPE_SNAPSHOT: i64 = 5;
 
+/// The size of a length field.
+pub(crate) const LENGTH_BYTES: u64 = 8;
+
 /// A record of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub(crate) struct RawRecord<'a> {
     pub(crate) kind: i64,
     pub(crate) crc: u32,
     pub(crate) data: &'a [u8],
 }
 
-/// Why no record could be read; in words for people.
-pub(crate) type Broken = &'static str;
+/// What a length field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Length {
+    /// The bytes of the record.
+    pub(crate) record: u64,
+    /// The bytes of padding after it, 0 to 7.
+    pub(crate) padding: u64,
+    /// It is one that etcd writes: no bit is set that has no meaning, and the frame ends on a multiple of 8.
+    pub(crate) sound: bool,
+}
+
+impl Length {
+    /// What `field` says; `None` if it ends the segment.
+    pub(crate) fn of(field: u64) -> Option<Length> {
+        if field == 0 {
+            return None;
+        }
+        let (record, top) = (field & 0x00ff_ffff_ffff_ffff, field >> 56);
+        let padding = if top & 0x80 != 0 { top & 0x07 } else { 0 };
+        let aligned = (record % 8 + padding).is_multiple_of(8);
+        Some(Length {
+            record,
+            padding,
+            sound: aligned && (top == 0 || (top & 0xf8 == 0x80 && padding != 0)),
+        })
+    }
+
+    /// The bytes after the length field.
+    pub(crate) fn body(self) -> u64 {
+        // 56 bits and 3.
+        self.record + self.padding
+    }
+}
 
 /// The record at the start of `bytes`, and what follows it.
-pub(crate) fn next(bytes: &[u8]) -> Result<(Record<'_>, &[u8]), Broken> {
-    let (length, rest) = bytes
+pub(crate) fn next(bytes: &[u8]) -> Result<(RawRecord<'_>, &[u8]), Broken> {
+    let (field, rest) = bytes
         .split_first_chunk::<8>()
         .ok_or("it ends where a record should begin")?;
-    let field = u64::from_le_bytes(*length);
-    if field == 0 {
-        return Err("it ends where a record should begin");
-    }
-    let length =
-        usize::try_from(field & 0x00ff_ffff_ffff_ffff).map_err(|_| "a record's length is impossible")?;
-    let top = field >> 56;
-    let padding = if top & 0x80 != 0 {
-        usize::try_from(top & 0x07).unwrap_or(0)
-    } else {
-        0
-    };
-    let (top_is_sound, aligned) = (top == 0 || top & 0xf8 == 0x80, (length % 8 + padding) % 8 == 0);
-    if !top_is_sound || !aligned {
+    let length = Length::of(u64::from_le_bytes(*field)).ok_or("it ends where a record should begin")?;
+    if !length.sound {
         return Err("a record's length field is damaged");
     }
+    let size = |bytes| usize::try_from(bytes).map_err(|_| "a record's length is impossible");
     let (record, rest) = rest
-        .split_at_checked(length)
+        .split_at_checked(size(length.record)?)
         .ok_or("a record is cut off, or its length is damaged")?;
-    let rest = rest.get(padding..).ok_or("a record is cut off")?;
+    let rest = rest.get(size(length.padding)?..).ok_or("a record is cut off")?;
     Ok((decode(record)?, rest))
 }
 
-fn decode(mut bytes: &[u8]) -> Result<Record<'_>, Broken> {
-    let mut record = Record {
+/// The record in the bytes of a frame without its length and padding.
+pub(crate) fn decode(mut bytes: &[u8]) -> Result<RawRecord<'_>, Broken> {
+    let mut record = RawRecord {
         kind: 0,
         crc: 0,
         data: &[],
@@ -77,50 +107,6 @@ fn decode(mut bytes: &[u8]) -> Result<Record<'_>, Broken> {
     Ok(record)
 }
 
-/// A protobuf field: its number and value.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Field<'a> {
-    Varint(u64, u64),
-    Bytes(u64, &'a [u8]),
-}
-
-impl<'a> Field<'a> {
-    /// The field at the start of `bytes`, and what follows it.
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<(Field<'a>, &'a [u8]), Broken> {
-        let (tag, rest) = varint(bytes)?;
-        match tag & 7 {
-            0 => {
-                let (value, rest) = varint(rest)?;
-                Ok((Field::Varint(tag >> 3, value), rest))
-            }
-            2 => {
-                let (length, rest) = varint(rest)?;
-                let length = usize::try_from(length).map_err(|_| "a field's length is impossible")?;
-                let (data, rest) = rest
-                    .split_at_checked(length)
-                    .ok_or("a field is longer than its record")?;
-                Ok((Field::Bytes(tag >> 3, data), rest))
-            }
-            _ => Err("a record holds a field of an unknown form"),
-        }
-    }
-}
-
-fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), Broken> {
-    let mut value = 0u64;
-    for (position, byte) in bytes.iter().take(10).enumerate() {
-        let bits = u64::from(byte & 0x7f);
-        if position == 9 && bits > 1 {
-            break;
-        }
-        value |= bits << (7 * position);
-        if byte & 0x80 == 0 {
-            return Ok((value, &bytes[position + 1..]));
-        }
-    }
-    Err("a number in a record is damaged")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +118,7 @@ mod tests {
         let (record, rest) = next(&bytes).unwrap();
         assert_eq!(
             record,
-            Record {
+            RawRecord {
                 kind: TYPE_CRC,
                 crc: 0,
                 data: &[]
@@ -142,13 +128,20 @@ mod tests {
     }
 
     #[test]
-    fn varints() {
-        assert_eq!(varint(&[0x96, 1, 7]), Ok((150, &[7u8][..])));
-        let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
-        assert_eq!(varint(&most), Ok((u64::MAX, &[][..])));
-        assert!(varint(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).is_err());
-        assert!(varint(&[0x80]).is_err());
-        assert!(varint(&[]).is_err());
+    fn only_lengths_that_etcd_writes_are_sound() {
+        assert_eq!(Length::of(0), None);
+        for (field, sound) in [
+            (8, true),
+            (4, false),
+            (0x8400_0000_0000_0004, true),
+            (0x8400_0000_0000_0005, false),
+            (0xc400_0000_0000_0004, false),
+            (0x0400_0000_0000_0008, false),
+            (0x8000_0000_0000_0008, false),
+        ] {
+            assert_eq!(Length::of(field).unwrap().sound, sound, "{field:x}");
+        }
+        assert_eq!(Length::of(u64::MAX).unwrap().body(), (1 << 56) - 1 + 7);
     }
 
     proptest! {

@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::frame::{self, Broken, Field, TYPE_CRC, TYPE_METADATA};
+use super::field::Broken;
+use super::frame::{self, TYPE_CRC, TYPE_METADATA};
+use super::record::{self, Metadata};
 
 /// The two records of a head are some fifty bytes; what does not fit in here is damage.
 const HEAD_BYTES: u64 = 4096;
@@ -39,21 +41,10 @@ fn decode(bytes: &[u8]) -> Result<Head, Broken> {
     if crc32c::crc32c_append(crc.crc, metadata.data) != metadata.crc {
         return Err("the checksum of the record that says whose log it is does not hold");
     }
-    let (mut member_id, mut cluster_id) = (0, 0);
-    let mut fields = metadata.data;
-    while !fields.is_empty() {
-        let (field, rest) = Field::read(fields)?;
-        match field {
-            Field::Varint(1, id) => member_id = id,
-            Field::Varint(2, id) => cluster_id = id,
-            // Later versions of etcd may say more.
-            Field::Varint(..) | Field::Bytes(..) => {}
-        }
-        fields = rest;
-    }
-    if member_id == 0 || cluster_id == 0 {
-        return Err("it does not say whose log it is");
-    }
+    let Metadata {
+        member_id,
+        cluster_id,
+    } = record::metadata(metadata.data)?;
     Ok(Head {
         member_id,
         cluster_id,
@@ -63,42 +54,13 @@ fn decode(bytes: &[u8]) -> Result<Head, Broken> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::encode::Encoder;
     use super::*;
     use proptest::prelude::*;
 
-    fn frame_of(record: &[u8]) -> Vec<u8> {
-        let padding = (8 - record.len() % 8) % 8;
-        let top = if padding == 0 { 0 } else { 0x80 | padding as u64 };
-        let mut bytes = (record.len() as u64 | top << 56).to_le_bytes().to_vec();
-        bytes.extend(record);
-        bytes.resize(bytes.len() + padding, 0);
-        bytes
-    }
-
-    fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
-        while value >= 0x80 {
-            bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        bytes.push(value as u8);
-    }
-
     /// A head as etcd writes it.
     pub(crate) fn head(member_id: u64, cluster_id: u64, chain: u32) -> Vec<u8> {
-        let mut first = vec![8, 4, 16];
-        push_varint(&mut first, u64::from(chain));
-        let mut data = vec![8];
-        push_varint(&mut data, member_id);
-        data.push(16);
-        push_varint(&mut data, cluster_id);
-        let mut second = vec![8, 1, 16];
-        push_varint(&mut second, u64::from(crc32c::crc32c_append(chain, &data)));
-        second.push(26);
-        push_varint(&mut second, data.len() as u64);
-        second.extend(&data);
-        let mut bytes = frame_of(&first);
-        bytes.extend(frame_of(&second));
-        bytes
+        Encoder::segment(chain, member_id, cluster_id).into_bytes()
     }
 
     #[test]

@@ -6,21 +6,14 @@
 //! 3.5.35 to 3.6.16, and 3.5.35 to 3.6.16 to 3.7.3, each within a few thousand writes.)
 //!
 //! In: a data directory, in use or not. Out: [`Replay`]. It reads the whole log once, a record at a time, and stops
-//! where the log ends or is torn.
+//! where the log ends, is torn or damaged.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use super::frame::{self, Broken, Field};
-use super::segments;
+use super::field::{Field, for_each};
+use super::read::Reader;
+use super::record::{Entry, EntryKind, Record};
 use crate::Error;
-
-const TYPE_ENTRY: i64 = 2;
-const TYPE_STATE: i64 = 3;
-const TYPE_SNAPSHOT: i64 = 5;
-/// The longest record believed; etcd's own limit for a request is far below.
-const RECORD_BYTES_MAX: u64 = 256 << 20;
 
 /// What stands in the way of starting a log with a newer etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,15 +39,10 @@ impl Replay {
 
 /// What etcd would replay from the log in `data_dir`.
 pub fn replay(data_dir: &Path) -> Result<Replay, Error> {
-    let dir = data_dir.join("member").join("wal");
-    let names = segments::names(&dir).map_err(|source| Error::List {
-        path: dir.clone(),
-        source,
-    })?;
+    let mut reader = Reader::open(&data_dir.join("member").join("wal"))?;
     let mut found = Found::default();
-    for name in names {
-        let path = dir.join(name.to_string());
-        scan(&path, &mut found).map_err(|source| Error::Read { path, source })?;
+    while let Some(next) = reader.read_next()? {
+        found.take(next.record);
     }
     Ok(found.replay())
 }
@@ -88,39 +76,22 @@ impl Found {
         }
     }
 
-    fn take(&mut self, kind: i64, data: &[u8]) -> Result<(), Broken> {
-        match kind {
-            TYPE_ENTRY => {
-                let (mut normal, mut index, mut request) = (true, 0, &[][..]);
-                for_each(data, |field| match field {
-                    Field::Varint(1, kind) => normal = kind == 0,
-                    Field::Varint(3, value) => index = value,
-                    Field::Bytes(4, bytes) => request = bytes,
-                    _ => {}
-                })?;
-                match form(request) {
-                    Replay::UpTo35 if normal => self.up_to_35 = self.up_to_35.max(index),
-                    Replay::UpTo36 if normal => self.up_to_36 = self.up_to_36.max(index),
-                    _ => {}
-                }
-            }
-            TYPE_STATE => for_each(data, |field| {
-                if let Field::Varint(3, commit) = field {
-                    self.committed = self.committed.max(commit);
-                }
-            })?,
-            TYPE_SNAPSHOT => {
-                let mut index = 0;
-                for_each(data, |field| {
-                    if let Field::Varint(1, value) = field {
-                        index = value;
-                    }
-                })?;
-                self.snapshots.push(index);
-            }
-            _ => {}
+    fn take(&mut self, record: Record<'_>) {
+        match record {
+            Record::Entry(Entry {
+                kind: EntryKind::Normal,
+                index,
+                data,
+                ..
+            }) => match form(data) {
+                Replay::UpTo35 => self.up_to_35 = self.up_to_35.max(index),
+                Replay::UpTo36 => self.up_to_36 = self.up_to_36.max(index),
+                Replay::Free => {}
+            },
+            Record::State(state) => self.committed = self.committed.max(state.commit),
+            Record::Snapshot(mark) => self.snapshots.push(mark.index),
+            Record::Entry(_) | Record::Metadata(_) => {}
         }
-        Ok(())
     }
 }
 
@@ -128,10 +99,13 @@ impl Found {
 /// still understands the two that tell a member's attributes and the cluster's version.
 fn form(request: &[u8]) -> Replay {
     let (mut method, mut path) = (None, &[][..]);
-    let read = for_each(request, |field| match field {
-        Field::Bytes(2, bytes) => method = Some(bytes),
-        Field::Bytes(3, bytes) => path = bytes,
-        _ => {}
+    let read = for_each(request, |field| {
+        match field {
+            Field::Bytes(2, bytes) => method = Some(bytes),
+            Field::Bytes(3, bytes) => path = bytes,
+            _ => {}
+        }
+        Ok(())
     });
     let told = path.starts_with(b"/0/members/") || path == b"/0/version";
     match (read, method) {
@@ -139,51 +113,6 @@ fn form(request: &[u8]) -> Replay {
         (Ok(()), Some(b"PUT")) if told => Replay::UpTo36,
         _ => Replay::UpTo35,
     }
-}
-
-fn for_each<'a>(mut bytes: &'a [u8], mut take: impl FnMut(Field<'a>)) -> Result<(), Broken> {
-    while !bytes.is_empty() {
-        let (field, rest) = Field::read(bytes)?;
-        take(field);
-        bytes = rest;
-    }
-    Ok(())
-}
-
-/// Reads one segment, record by record, up to its end or the first record that cannot be read.
-fn scan(path: &Path, found: &mut Found) -> io::Result<()> {
-    let file = File::open(path)?;
-    let mut left = file.metadata()?.len();
-    let mut reader = BufReader::with_capacity(64 << 10, file);
-    let mut buffer = Vec::new();
-    while left >= 8 {
-        buffer.clear();
-        buffer.resize(8, 0);
-        reader.read_exact(&mut buffer)?;
-        left -= 8;
-        let length = frame_bytes(&buffer);
-        if length == 0 || length > left || length > RECORD_BYTES_MAX {
-            break;
-        }
-        let body = buffer.len();
-        buffer.resize(body + usize::try_from(length).unwrap_or(0), 0);
-        reader.read_exact(&mut buffer[body..])?;
-        left -= length;
-        let taken = frame::next(&buffer).and_then(|(record, _)| found.take(record.kind, record.data));
-        if taken.is_err() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// How many bytes follow a frame's length field, padding included.
-fn frame_bytes(field: &[u8]) -> u64 {
-    let field = field
-        .first_chunk::<8>()
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let padding = if field >> 63 == 1 { (field >> 56) & 7 } else { 0 };
-    (field & 0x00ff_ffff_ffff_ffff) + padding
 }
 
 #[cfg(test)]

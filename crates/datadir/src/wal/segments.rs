@@ -76,18 +76,20 @@ pub(crate) fn names(dir: &Path) -> io::Result<Vec<SegmentName>> {
     Ok(names)
 }
 
+/// The first two of `names`, which are in order, that do not follow one another.
+pub(crate) fn gap(names: &[SegmentName]) -> Option<(SegmentName, SegmentName)> {
+    names.array_windows().find_map(|[before, after]| {
+        let follows =
+            before.sequence.checked_add(1) == Some(after.sequence) && before.first_index <= after.first_index;
+        (!follows).then_some((*before, *after))
+    })
+}
+
 /// Lists the segments in `dir`; a directory that is not there has none.
 pub(crate) fn list(dir: &Path) -> io::Result<Listing> {
     let names = names(dir)?;
-    let follows = |pair: &[SegmentName]| {
-        pair[0].sequence.checked_add(1) == Some(pair[1].sequence)
-            && pair[0].first_index <= pair[1].first_index
-    };
-    if let Some(pair) = names.windows(2).find(|pair| !follows(pair)) {
-        return Ok(Listing::Gap {
-            before: pair[0],
-            after: pair[1],
-        });
+    if let Some((before, after)) = gap(&names) {
+        return Ok(Listing::Gap { before, after });
     }
     Ok(match (names.first(), names.last()) {
         (Some(first), Some(last)) => Listing::Contiguous {
