@@ -16,14 +16,17 @@ mod aside;
 mod bolt;
 pub mod durable;
 mod error;
+mod inspect;
 mod lock;
 mod look;
 mod roster;
+pub mod snap_file;
 mod target;
 pub mod wal;
 
 pub use aside::move_aside;
 pub use error::Error;
+pub use inspect::{Inspection, Received, SnapFileFound, inspect};
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
 pub use roster::{Roster, RosterMember};
