@@ -5,7 +5,6 @@
 //! Never: a byte of a log changed that is there; a record believed whose checksum does not hold.
 
 mod blank;
-#[cfg_attr(not(test), expect(dead_code, reason = "for the log of a restored member"))]
 mod encode;
 mod field;
 mod frame;
@@ -15,16 +14,19 @@ mod read;
 mod record;
 mod replay;
 mod segments;
+mod write;
 
 pub(crate) use blank::is_blank;
 pub(crate) use head::read_head;
 pub(crate) use segments::{Listing, list};
+pub(crate) use write::{RESTORED_TERM, conf_state, make_directory};
 
 pub use log::{Entries, Log};
 pub use read::{End, Found, Position, Reader};
 pub use record::{Entry, EntryKind, HardState, Metadata, Record, SnapshotMark};
 pub use replay::{Replay, replay};
 pub use segments::SegmentName;
+pub use write::write_restored;
 
 #[cfg(test)]
 pub(crate) use head::tests::head as test_head;
