@@ -21,9 +21,8 @@ pub use file::{Bolt, Bucket};
 pub use rows::Rows;
 pub use write::BoltWriter;
 
-pub(crate) use file::{DIGEST, Place};
+pub(crate) use file::DIGEST;
 pub(crate) use meta::{Metas, read_metas};
-pub(crate) use rows::Row;
 
 #[cfg(test)]
 use {meta::NO_FREELIST, page_map::PageMap};

@@ -69,12 +69,6 @@ impl<V: Copy> KeyIndex<V> {
         self.parts[part].remove(&print)
     }
 
-    /// What a key's number is.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<V> {
-        let (part, print) = self.print(key);
-        self.parts[part].get(&print).copied()
-    }
-
     /// How many keys are known.
     pub(crate) fn len(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
