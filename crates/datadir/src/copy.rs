@@ -10,11 +10,10 @@ use std::path::Path;
 
 use crate::Error;
 use crate::progress::Progress;
+use crate::push::Push;
 
 /// Copied at once; then it is asked whether it is still wanted.
 const PIECE: u64 = 8 << 20;
-/// Pushed to the disk whenever this much was copied.
-const PUSH: u64 = 64 << 20;
 
 /// Copies the first `length` bytes of `from` into `to`, which is empty.
 pub(crate) fn copy(
@@ -28,7 +27,7 @@ pub(crate) fn copy(
         return progress.add(length);
     }
     let mut done = 0;
-    let mut pushed = 0;
+    let mut push = Push::default();
     while done < length {
         let (mut at_from, mut at_to) = (done, done);
         let want = usize::try_from((length - done).min(PIECE)).unwrap_or(usize::MAX);
@@ -51,12 +50,9 @@ pub(crate) fn copy(
         };
         done += copied;
         progress.add(copied)?;
-        if done - pushed >= PUSH {
-            pushed = done;
-            to.0.sync_data().map_err(Error::write(to.1))?;
-        }
+        push.written(to.0, done);
     }
-    Ok(())
+    push.end().map_err(Error::write(to.1))
 }
 
 fn by_hand(from: (&File, &Path), to: (&File, &Path), offset: u64, want: usize) -> Result<u64, Error> {

@@ -24,6 +24,7 @@ mod lock;
 mod look;
 mod mvcc;
 mod progress;
+mod push;
 mod restore;
 pub mod rewrite;
 mod roster;

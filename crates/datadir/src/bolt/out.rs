@@ -1,23 +1,18 @@
 //! Where new pages go: a file that is written from front to back.
 //!
-//! In: pages without their numbers. Out: the numbers they got. What was written long ago is pushed to the disk while
-//! more is being written, so that the sync at the end does not find all of it waiting.
+//! In: pages without their numbers. Out: the numbers they got.
 //! Never: a seek back; a page that another one overlaps.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use super::page::{HEADER, Header};
 use crate::Error;
+use crate::push::Push;
 
 /// Written at once.
 const CHUNK: usize = 1 << 20;
-/// Pushed to the disk whenever this much more was written.
-const PUSH: u64 = 32 << 20;
 
 /// A file of pages that grows.
 #[derive(Debug)]
@@ -30,16 +25,7 @@ pub(crate) struct Out {
     buffer: Vec<u8>,
     /// Where the buffer goes.
     offset: u64,
-    pushed: u64,
-    pusher: Option<Pusher>,
-}
-
-/// A thread that syncs the file whenever it is told to. The kernel tells of a write that failed only once, so what this
-/// one is told must not be lost.
-#[derive(Debug)]
-struct Pusher {
-    tell: SyncSender<()>,
-    thread: JoinHandle<io::Result<()>>,
+    push: Push,
 }
 
 impl Out {
@@ -53,8 +39,7 @@ impl Out {
             next,
             buffer: Vec::with_capacity(CHUNK + page_size as usize),
             offset,
-            pushed: offset,
-            pusher: None,
+            push: Push::default(),
         }
     }
 
@@ -108,46 +93,15 @@ impl Out {
             self.buffer = Vec::with_capacity(CHUNK + self.page_size as usize);
         }
         self.buffer.clear();
-        if self.offset - self.pushed >= PUSH {
-            self.pushed = self.offset;
-            self.push();
-        }
+        self.push.written(&self.file, self.offset);
         Ok(())
-    }
-
-    fn push(&mut self) {
-        if self.pusher.is_none() {
-            let Ok(file) = self.file.try_clone() else { return };
-            let (tell, told) = sync_channel::<()>(1);
-            let thread = std::thread::spawn(move || {
-                while told.recv().is_ok() {
-                    file.sync_data()?;
-                }
-                Ok(())
-            });
-            self.pusher = Some(Pusher { tell, thread });
-        }
-        if let Some(pusher) = &self.pusher {
-            // One that is still busy has been told already.
-            let _ = pusher.tell.try_send(());
-        }
     }
 
     /// Writes what is left. Out: the file.
     pub(crate) fn finish(mut self) -> Result<File, Error> {
         self.flush()?;
-        self.rest().map_err(Error::write(&self.path))?;
-        self.file.try_clone().map_err(Error::write(&self.path))
-    }
-
-    fn rest(&mut self) -> io::Result<()> {
-        let Some(Pusher { tell, thread }) = self.pusher.take() else {
-            return Ok(());
-        };
-        drop(tell);
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that syncs it ended")))
+        self.push.end().map_err(Error::write(&self.path))?;
+        Ok(self.file)
     }
 
     /// What was to be written cannot be.
@@ -157,12 +111,5 @@ impl Out {
             place: format!("page {} to be", self.next),
             why: why.to_owned(),
         }
-    }
-}
-
-impl Drop for Out {
-    fn drop(&mut self) {
-        // Only where something else has failed already: a file that is of use is finished.
-        let _ = self.rest();
     }
 }
