@@ -3,6 +3,7 @@
 //! The texts carry colours as escape sequences; [`crate::say`] takes them off where nobody would see them.
 
 pub mod event;
+pub mod facts;
 pub mod paragraph;
 pub mod status;
 pub mod style;
