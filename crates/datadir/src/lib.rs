@@ -31,6 +31,7 @@ pub mod snap_file;
 mod status;
 mod target;
 mod verify;
+pub mod view;
 pub mod wal;
 
 pub use aside::move_aside;
