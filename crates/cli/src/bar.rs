@@ -1,9 +1,10 @@
 //! How far long work has come, on standard error, where a person watches it.
 //!
 //! In: bytes done, and of how many. Out: one line, drawn over itself a few times a second, gone when it is dropped.
-//! Never: a byte of it where nobody watches.
+//! What else is written meanwhile goes first, and it is drawn anew below. Never: a byte of it where nobody watches.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::render::status::bytes_in_words;
@@ -11,6 +12,19 @@ use crate::render::status::bytes_in_words;
 /// How often it is drawn at most.
 const PAUSE: Duration = Duration::from_millis(200);
 const WIDTH: u64 = 24;
+
+/// Whether there is one on the terminal.
+static DRAWN: Mutex<bool> = Mutex::new(false);
+
+/// Takes it off the terminal, and keeps it off until this is dropped: something else is to be written.
+pub fn aside() -> MutexGuard<'static, bool> {
+    let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if *drawn {
+        put("\r\x1b[K");
+        *drawn = false;
+    }
+    drawn
+}
 
 /// A line that tells how far something is.
 pub struct Bar {
@@ -39,6 +53,8 @@ impl Bar {
             return;
         }
         self.drawn = Some(now);
+        let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+        *drawn = true;
         put(&format!(
             "\r{}\x1b[K",
             line(self.doing, done, total, now - self.began)
@@ -48,9 +64,7 @@ impl Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if self.drawn.is_some() {
-            put("\r\x1b[K");
-        }
+        drop(aside());
     }
 }
 

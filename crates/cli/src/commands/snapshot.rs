@@ -1,8 +1,16 @@
 //! `quorate snapshot …`: one snapshot or data directory, offline but for `save`.
 
 mod choose;
+mod chosen;
+mod diff;
 mod form;
+mod get;
+mod hash;
+mod keys;
+mod offline;
 mod save;
+mod status;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -14,6 +22,12 @@ use crate::failure::Failure;
 pub fn run(root: Option<PathBuf>, command: SnapshotCommand) -> Result<(), Failure> {
     match command {
         SnapshotCommand::Save(arguments) => in_runtime(save::run(root, arguments)),
+        SnapshotCommand::Status(arguments) => status::run(&arguments),
+        SnapshotCommand::Verify(arguments) => verify::run(&arguments),
+        SnapshotCommand::Hash(arguments) => hash::run(&arguments),
+        SnapshotCommand::Get(arguments) => get::run(&arguments),
+        SnapshotCommand::Keys(arguments) => keys::run(&arguments),
+        SnapshotCommand::Diff(arguments) => diff::run(&arguments),
         _ => Err(Failure::failed("not yet")),
     }
 }
