@@ -2,6 +2,7 @@
 
 mod choose;
 mod chosen;
+mod defrag;
 mod diff;
 mod form;
 mod get;
@@ -28,6 +29,7 @@ pub fn run(root: Option<PathBuf>, command: SnapshotCommand) -> Result<(), Failur
         SnapshotCommand::Get(arguments) => get::run(&arguments),
         SnapshotCommand::Keys(arguments) => keys::run(&arguments),
         SnapshotCommand::Diff(arguments) => diff::run(&arguments),
+        SnapshotCommand::Defrag(arguments) => defrag::run(&arguments),
         _ => Err(Failure::failed("not yet")),
     }
 }
