@@ -6,5 +6,6 @@ mod explain;
 mod install;
 mod real_cluster;
 mod sandbox;
+mod snapshot_read;
 mod snapshot_save;
 mod usage;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use quorate_client::Snapshot;
+use quorate_datadir::Source;
 use quorate_datadir::durable::Draft;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +19,7 @@ use super::form;
 use crate::arguments::snapshot::Save;
 use crate::bar::Bar;
 use crate::failure::{Failure, chain};
+use crate::render::bytes::hex;
 use crate::render::facts;
 
 /// How many pieces may wait for the disk: 32 KiB each.
@@ -32,6 +34,7 @@ struct Saved {
     member: Option<String>,
     size: u64,
     sha256: String,
+    revision: i64,
     version: Option<String>,
     seconds: f64,
 }
@@ -61,6 +64,10 @@ async fn save(root: Option<PathBuf>, arguments: &Save) -> Result<Saved, Failure>
         size,
         snapshot,
     } = receive(snapshot, draft).await?;
+    // What the digest is of may still be no database; then the older file is worth more.
+    let revision = Source::open(draft.temporary())
+        .map_err(|error| Failure::failed(chain(&error)).and("Nothing was saved."))?
+        .current_revision();
     draft
         .publish()
         .map_err(|error| unwritable(&arguments.file, &error))?;
@@ -70,6 +77,7 @@ async fn save(root: Option<PathBuf>, arguments: &Save) -> Result<Saved, Failure>
         member: name,
         size,
         sha256: hex(&snapshot.digest().unwrap_or_default()),
+        revision,
         version: snapshot.version().map(str::to_owned),
         seconds: began.elapsed().as_secs_f64(),
     })
@@ -165,12 +173,8 @@ fn page(saved: &Saved) -> String {
         ("from", from),
         ("size", facts::size(saved.size)),
         ("sha256", saved.sha256.clone()),
+        ("revision", saved.revision.to_string()),
         ("version", saved.version.clone().unwrap_or_else(|| "-".to_owned())),
         ("seconds", format!("{:.1}", saved.seconds)),
     ])
-}
-
-/// Bytes in hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
