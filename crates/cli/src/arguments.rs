@@ -1,5 +1,7 @@
 //! The command line as clap reads it. What is not offered here does not exist yet.
 
+pub mod snapshot;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +66,8 @@ pub enum Command {
     Down,
     /// Explain a reason that `status` shows; without one, list them all
     Explain(Explain),
+    /// Save, check, read, compare, restore or shrink a snapshot of etcd, or a stopped member's data
+    Snapshot(snapshot::Snapshot),
     /// Print what installs the operator on Kubernetes, as YAML for kubectl
     Install(Install),
     /// Print the version of quorate and of the etcd it can run

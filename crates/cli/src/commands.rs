@@ -10,6 +10,7 @@ mod operator;
 mod prepare;
 mod redeploy;
 mod scale;
+mod snapshot;
 mod status;
 mod up;
 mod upgrade;
@@ -37,6 +38,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Operator(arguments) => return in_runtime(operator::run(arguments)),
         Command::Prepare(arguments) => return in_runtime(prepare::run(arguments)),
         Command::LaunchInPod(arguments) => return launch_in_pod::run(&arguments),
+        Command::Snapshot(arguments) => return snapshot::run(root, arguments.command),
         _ => {}
     }
     let root = roots::resolve(root)?;
@@ -55,7 +57,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             | Command::LaunchMember(_)
             | Command::Operator(_)
             | Command::Prepare(_)
-            | Command::LaunchInPod(_) => Ok(()),
+            | Command::LaunchInPod(_)
+            | Command::Snapshot(_) => Ok(()),
         }
     })
 }

@@ -80,6 +80,20 @@ impl From<quorate_pod::Error> for Failure {
     }
 }
 
+impl From<quorate_datadir::Error> for Failure {
+    fn from(error: quorate_datadir::Error) -> Failure {
+        use quorate_datadir::Error;
+        let failure = Failure::failed(chain(&error));
+        match error {
+            Error::Refused { .. } | Error::TargetExists { .. } => Failure { code: 3, ..failure },
+            Error::InUse { .. } => Failure { code: 3, ..failure }.and(
+                "Stop the etcd that has it first, or save a snapshot of it with `quorate snapshot save`.",
+            ),
+            _ => failure,
+        }
+    }
+}
+
 /// An error and its causes as one text. A cause that its effect already tells is not told twice.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = in_words(error);

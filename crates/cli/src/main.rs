@@ -7,6 +7,7 @@
 //! was judged; a member disturbed because nobody reads the output.
 
 mod arguments;
+mod bar;
 mod commands;
 mod duration;
 mod failure;

@@ -2,7 +2,11 @@
 //!
 //! The texts carry colours as escape sequences; [`crate::say`] takes them off where nobody would see them.
 
+pub mod bytes;
 pub mod event;
+pub mod facts;
+pub mod json_text;
+pub mod kubernetes;
 pub mod paragraph;
 pub mod status;
 pub mod style;

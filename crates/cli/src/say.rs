@@ -7,6 +7,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::builder::styling::Style;
 
+use crate::bar;
 use crate::failure::Failure;
 use crate::render::style;
 
@@ -17,12 +18,14 @@ pub fn print(text: &str) {
 
 /// Writes text to standard output; false if nobody reads it any more.
 pub fn write_all(text: &str) -> bool {
+    let _terminal = bar::aside();
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 /// Writes bytes as they are to standard output; false if nobody reads them any more.
 pub fn write_raw(bytes: &[u8]) -> bool {
+    let _terminal = bar::aside();
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).is_ok()
 }
@@ -54,6 +57,7 @@ pub fn is_terminal() -> bool {
 }
 
 fn error_line(text: &str) {
+    let _terminal = bar::aside();
     let mut err = anstream::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }

@@ -119,6 +119,11 @@ impl Draft {
         })
     }
 
+    /// Where it is until then, for who wants to look at it before.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
     /// Where to write.
     pub fn file(&self) -> &File {
         &self.file

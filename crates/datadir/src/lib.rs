@@ -32,6 +32,7 @@ pub mod snap_file;
 mod status;
 mod target;
 mod verify;
+pub mod view;
 pub mod wal;
 
 pub use aside::move_aside;

@@ -1,8 +1,11 @@
 //! The real binary, run as a user runs it.
 
 mod bad_input;
+mod etcd;
 mod explain;
 mod install;
 mod real_cluster;
 mod sandbox;
+mod snapshot_read;
+mod snapshot_save;
 mod usage;

@@ -114,6 +114,21 @@ fn spawn(sandbox: &Sandbox, cache: &PathBuf) -> (Child, Receiver<String>) {
     (child, lines)
 }
 
+/// Nobody has to say which member, or with which certificates.
+fn a_follower_is_saved(up: &Up) {
+    let saved: Value =
+        serde_json::from_str(up.run(&["snapshot", "save", "etcd.db", "-o", "json"]).succeeds()).unwrap();
+    let status = up.status();
+    let members = status["members"].as_array().unwrap();
+    let asked = members.iter().find(|member| member["name"] == saved["member"]);
+    assert!(
+        asked.is_some_and(|member| member["leader"] == false),
+        "{saved} of {status}"
+    );
+    let length = std::fs::metadata(up.sandbox.path("etcd.db")).unwrap().len();
+    assert_eq!(saved["size"], length);
+}
+
 #[test]
 fn up_look_change_kill_stop() {
     let mut up = Up::start(1);
@@ -173,6 +188,7 @@ fn up_look_change_kill_stop() {
     );
     assert!(scaled.out.contains("Done in "), "{scaled:?}");
     assert_eq!(up.status()["members"].as_array().unwrap().len(), 3);
+    a_follower_is_saved(&up);
     let before = up.status()["members"][2]["pid"].clone();
     up.run(&["redeploy", "--reason", "test", "--wait", "--timeout", "1m"])
         .succeeds();

@@ -2,9 +2,9 @@
 
 use crate::sandbox::{Sandbox, leave_status};
 
-const COMMANDS: [&str; 12] = [
-    "up", "status", "logs", "scale", "upgrade", "redeploy", "down", "explain", "install", "operator",
-    "prepare", "version",
+const COMMANDS: [&str; 13] = [
+    "up", "status", "logs", "scale", "upgrade", "redeploy", "snapshot", "down", "explain", "install",
+    "operator", "prepare", "version",
 ];
 
 #[test]

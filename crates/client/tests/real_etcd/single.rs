@@ -156,9 +156,11 @@ async fn snapshot(endpoint: &Endpoint) {
         bytes.extend_from_slice(&piece);
     }
     assert_eq!(stream.next_chunk().await.unwrap(), None);
+    assert_eq!(stream.database_bytes(), Some(bytes.len() as u64 - 32));
     let (database, hash) = bytes.split_at(bytes.len() - 32);
     assert_eq!(database.len() % 512, 0);
     assert_eq!(Sha256::digest(database).as_slice(), hash);
+    assert_eq!(stream.digest().unwrap().as_slice(), hash);
 }
 
 /// Refusals of membership changes, on a cluster small enough to need no waiting.
