@@ -31,7 +31,7 @@ const OPERATOR_SIDE: Allowed = Only(&[
 fn allowed(from: &str) -> Option<Allowed> {
     Some(match from {
         "quorate-wire" | "quorate-core" | "quorate-pki" | "quorate-forgetful" => Only(&[]),
-        "quorate-datadir" => Only(&["quorate-wire"]),
+        "quorate-datadir" | "quorate-workloads" => Only(&["quorate-wire"]),
         "quorate-client" => Only(&["quorate-core", "quorate-wire"]),
         "quorate-api" => Only(&["quorate-core"]),
         "quorate-backup" => Only(&[
