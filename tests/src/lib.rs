@@ -3,10 +3,11 @@
 //! [`cluster::Cluster`] starts and stops `quorate up` in a root of its own; [`clients::Clients`] put, compare-and-swap
 //! and read all the while; [`verdict::judge`] says whether an acknowledged write was lost or a read was stale.
 
+pub use quorate_workloads as etcd;
+
 pub mod clients;
 pub mod cluster;
 pub mod conformance;
-pub mod etcd;
 pub mod guide;
 pub mod history;
 pub mod kube;

@@ -30,8 +30,8 @@ const OPERATOR_SIDE: Allowed = Only(&[
 /// What a crate may depend on directly. None: the crate has no row, and must be given one.
 fn allowed(from: &str) -> Option<Allowed> {
     Some(match from {
-        "quorate-wire" | "quorate-core" | "quorate-pki" => Only(&[]),
-        "quorate-datadir" => Only(&["quorate-wire"]),
+        "quorate-wire" | "quorate-core" | "quorate-pki" | "quorate-forgetful" => Only(&[]),
+        "quorate-datadir" | "quorate-workloads" => Only(&["quorate-wire"]),
         "quorate-client" => Only(&["quorate-core", "quorate-wire"]),
         "quorate-api" => Only(&["quorate-core"]),
         "quorate-backup" => Only(&[

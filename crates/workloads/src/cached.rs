@@ -43,3 +43,10 @@ pub fn newest(minor: &str) -> String {
     let found = versions().into_iter().rfind(|v| v.starts_with(&prefix));
     found.unwrap_or_else(|| panic!("no etcd {minor} in {}: run `make tools`", cache().display()))
 }
+
+/// A program of a cached version: `etcd`, `etcdctl`, or `etcdutl` (since 3.5).
+pub fn binary(version: &str, program: &str) -> PathBuf {
+    let path = cache().join("etcd").join(version).join(program);
+    assert!(path.exists(), "{} is missing: run `make tools`", path.display());
+    path
+}
