@@ -33,7 +33,8 @@ use command::Command;
 use interest::Interest;
 use membership::Era;
 
-pub use command::Entry;
+use crate::wal::Entry;
+
 pub use keyspace::Row;
 pub use lease::MIN_TTL_BY_DEFAULT;
 pub use store::{BUCKETS, Put, Small, SmallRows, Store};
