@@ -50,5 +50,5 @@ pub use revive::{Revival, Revive, Revived, Stopped, revive};
 pub use roster::{Roster, RosterMember};
 pub use status::{Status, status};
 pub use target::Target;
-pub use verify::{Verdict, verify};
+pub use verify::{MemberVerdict, Verdict, verify, verify_member};
 pub use wal::{Replay, SegmentName, replay};

@@ -1,15 +1,17 @@
-//! Is a snapshot or a database intact?
+//! Is a snapshot, a database or a member's whole directory intact?
 //!
-//! In: a source. Out: what it is and what was looked at; or the first thing that is wrong, with its place. The hash
+//! In: a source, or a directory. Out: what it is and what was looked at; or the first thing that is wrong, with its place. The hash
 //! behind the pages, every page against every other, every row against those before it, then HashKV. Memory: an index of
 //! the keys that are there.
 //! Never: "intact" said of more than was looked at: what cannot be known is said with it.
 
-use crate::Error;
+use std::path::Path;
+
 use crate::bolt::Structure;
-use crate::digest;
+use crate::inspect::{Inspection, inspect};
 use crate::mvcc::{HashKv, HashRows, History, KeyValue, RowKey, Source, bucket, each_row, small};
 use crate::progress::Progress;
+use crate::{Error, digest};
 
 /// What was found intact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +42,67 @@ impl Verdict {
     }
 }
 
-/// Looks at all of it.
+/// A member's directory that was found intact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberVerdict {
+    /// Its database.
+    pub database: Verdict,
+    /// Its log and its snapshot files.
+    pub log: Inspection,
+    /// The last entry whose effect is in the database.
+    pub applied: u64,
+}
+
+/// Looks at a member's directory: the database, the log, the snapshot files, and whether they belong together.
+pub fn verify_member(data_dir: &Path, progress: &Progress) -> Result<MemberVerdict, Error> {
+    let source = Source::open(data_dir)?;
+    let database = verify(&source, progress)?;
+    let log = inspect(data_dir)?;
+    if let Some(damage) = log.end.to_error() {
+        return Err(damage);
+    }
+    if let Some(file) = log.snap_files.iter().find(|f| f.known && f.content.is_err()) {
+        return Err(Error::Damaged {
+            path: file.path.clone(),
+            place: "the file".to_owned(),
+            why: file.content.as_ref().err().cloned().unwrap_or_default(),
+        });
+    }
+    let applied = source.numbers().consistent_index.unwrap_or(0);
+    let apart = |why: String| Error::Damaged {
+        path: source.bolt().path().to_owned(),
+        place: "the raft position".to_owned(),
+        why,
+    };
+    if applied > log.last_index {
+        let last = log.last_index;
+        return Err(apart(format!(
+            "the database goes up to entry {applied}, and the log only to {last}: one of the two is another's"
+        )));
+    }
+    if let Some(start) = log.start(source.numbers().written_by()?) {
+        let received = log.received.iter().any(|received| received.index >= start.index);
+        if applied < start.index && !received {
+            let start = start.index;
+            return Err(apart(format!(
+                "the log goes on from entry {start}, and the database only goes up to {applied}"
+            )));
+        }
+        if !log.has_entries_after(start) {
+            return Err(apart(format!(
+                "entries after {} are missing from the log",
+                start.index
+            )));
+        }
+    }
+    Ok(MemberVerdict {
+        database,
+        log,
+        applied,
+    })
+}
+
+/// Looks at all of a snapshot or a database.
 pub fn verify(source: &Source, progress: &Progress) -> Result<Verdict, Error> {
     let bolt = source.bolt();
     let recorded = digest::recorded(bolt)?;
