@@ -9,7 +9,7 @@ export QUORATE_CACHE
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 SEEDS ?= 1000
-SHELL_SCRIPTS := scripts/tools scripts/soak scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
+SHELL_SCRIPTS := scripts/tools scripts/soak scripts/fuzz scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
 
 ifeq (soak,$(firstword $(MAKECMDGOALS)))
 
@@ -79,6 +79,11 @@ lint: host ## format, clippy, the repository's own rules, shell syntax
 test: host tools ## unit and property tests, and the tier that runs real etcd
 	cargo build -p quorate
 	cargo test --workspace
+	scripts/fuzz all 3 1
+
+.PHONY: fuzz
+fuzz: host ## the readers of etcd's files under a fuzzer: TARGET=bolt, wal, snap or all (default), for SECONDS (default 600) each
+	scripts/fuzz $(or $(TARGET),all) $(or $(SECONDS),600)
 
 .PHONY: e2e
 e2e: host tools ## the binary against real clusters, end to end: on this machine, then on a real Kubernetes

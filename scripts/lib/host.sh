@@ -1,8 +1,9 @@
 # shellcheck shell=bash
-# What the machine itself must have: a C compiler for ring, the small commands these scripts use, and Rust.
+# What the machine itself must have: a C compiler for ring, a C++ compiler for the fuzzer, the small commands these
+# scripts use, and Rust.
 
 # command:package, for Debian.
-HOST_COMMANDS=(cc:build-essential git:git flock:util-linux dpkg:dpkg sha256sum:coreutils)
+HOST_COMMANDS=(cc:build-essential c++:build-essential git:git flock:util-linux dpkg:dpkg sha256sum:coreutils)
 
 need_host_packages() {
   local entry missing=()

@@ -40,6 +40,7 @@ fn allowed(from: &str) -> Option<Allowed> {
             "quorate-client",
             "quorate-wire",
         ]),
+        "quorate-fuzzed" => Only(&["quorate-datadir"]),
         "quorate-pod" => Only(&["quorate-core", "quorate-datadir"]),
         "quorate-host" => HOST_SIDE,
         "quorate-operator" => OPERATOR_SIDE,

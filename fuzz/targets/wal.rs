@@ -1,0 +1,6 @@
+//! A segment of a log of any bytes.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    quorate_fuzzed::wal(bytes);
+});
