@@ -29,6 +29,7 @@ mod restore;
 pub mod rewrite;
 mod roster;
 pub mod snap_file;
+pub mod replay;
 mod status;
 mod target;
 mod verify;

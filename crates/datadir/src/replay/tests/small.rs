@@ -1,0 +1,120 @@
+//! Where it stops, what it counts, and the place in the log that it leaves.
+
+use quorate_wire::etcdserverpb::{AuthEnableRequest, LeaseCheckpointRequest};
+
+use super::*;
+
+#[test]
+fn it_stops_at_the_first_kind_that_is_not_exactly_known() {
+    let case = seeded()
+        .put(put("a", ""))
+        .request(InternalRaftRequest {
+            lease_checkpoint: Some(LeaseCheckpointRequest::default()),
+            ..Default::default()
+        })
+        .put(put("a", ""))
+        .request(InternalRaftRequest {
+            auth_enable: Some(AuthEnableRequest {}),
+            ..Default::default()
+        });
+    let result = case.run();
+    let stop = result.stop.unwrap();
+    assert_eq!((stop.index, stop.kind), (102, "lease checkpoint"));
+    let remaining = result.kinds.without(&result.applied);
+    assert_eq!(remaining.total(), 3);
+    assert_eq!(remaining.to_string(), "1 auth enable, 1 lease checkpoint, 1 put");
+    assert_eq!(
+        stop.to_string(),
+        "entry 102 (lease checkpoint): its effect is not exactly known here"
+    );
+}
+
+#[test]
+fn with_authentication_or_an_alarm_nothing_is_applied_but_nothing() {
+    for (auth_enabled, alarmed) in [(true, false), (false, true)] {
+        let mut case = seeded().entry(0, b"").put(put("a", ""));
+        case.small.auth_enabled = auth_enabled;
+        case.small.alarmed = alarmed;
+        let result = case.run();
+        assert_eq!(result.applied.to_string(), "1 no-op");
+        assert_eq!(result.stop.unwrap().index, 102);
+    }
+}
+
+#[test]
+fn unreadable_rows_stop_it() {
+    let case = seeded().small("lease", b"12345678", b"\xff").put(put("a", ""));
+    assert!(case.run().stop.unwrap().why.contains("lease"));
+    let case = seeded()
+        .small("lease", b"other", &[8, 5, 16, 60])
+        .put(put("a", ""));
+    assert!(case.run().stop.unwrap().why.contains("lease"));
+    let case = seeded()
+        .small("meta", b"finishedCompactRev", b"short")
+        .put(put("a", ""));
+    assert!(case.run().stop.unwrap().why.contains("compaction"));
+}
+
+#[test]
+fn memory_is_limited() {
+    let mut case = Case::default().delete("k", "l");
+    for number in 0..1000 {
+        case = case.row(
+            2 + number,
+            0,
+            kv(&format!("k{number}"), 2 + number, 2 + number, 1, "", 0),
+        );
+    }
+    assert_eq!(case.run().rows.len(), 1000);
+    let stop = case.run_within(10_000).stop.unwrap();
+    assert!(stop.why.contains("10000 bytes"), "{stop}");
+    assert_eq!((stop.index, stop.kind), (101, "delete"));
+}
+
+#[test]
+fn the_place_in_the_log_is_kept() {
+    let meta = |case: Case| case.run().store.small_rows()["meta"].clone();
+    let old = meta(seeded().put(put("a", "")).entry(0, b""));
+    assert_eq!(old.len(), 1);
+    assert_eq!(old[b"consistent_index".as_slice()], 102u64.to_be_bytes());
+    let new = meta(
+        seeded()
+            .small("meta", b"term", &[0, 0, 0, 0, 0, 0, 0, 1])
+            .put(put("a", "")),
+    );
+    assert_eq!(new[b"term".as_slice()], 7u64.to_be_bytes());
+    // No entry, no change.
+    let result = seeded().small("meta", b"consistent_index", b"12345678").run();
+    assert_eq!(
+        result.store.small_rows()["meta"][b"consistent_index".as_slice()],
+        b"12345678"
+    );
+}
+
+#[test]
+fn the_clusters_version_only_rises() {
+    let set = |case: Case, version: &str| {
+        case.request(InternalRaftRequest {
+            cluster_version_set: Some(quorate_wire::membershippb::ClusterVersionSetRequest {
+                ver: version.into(),
+            }),
+            ..Default::default()
+        })
+    };
+    let result = set(set(seeded(), "3.5.0"), "3.6.0").run();
+    assert_eq!(
+        result.store.small_rows()["cluster"][b"clusterVersion".as_slice()],
+        b"3.6.0"
+    );
+    assert!(
+        set(set(seeded(), "3.6.0"), "3.5.0")
+            .run()
+            .stop
+            .unwrap()
+            .why
+            .contains("lowers")
+    );
+    for strange in ["", "3.6", "v3.6.0", "3.6.0-rc.1"] {
+        assert!(set(seeded(), strange).run().stop.is_some(), "{strange}");
+    }
+}
