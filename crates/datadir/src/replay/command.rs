@@ -7,22 +7,17 @@ use prost::Message;
 use quorate_wire::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, InternalRaftRequest, LeaseGrantRequest, PutRequest, TxnRequest,
 };
-use quorate_wire::raftpb::{ConfChange, ConfChangeType, EntryType};
+use quorate_wire::raftpb::{ConfChange, ConfChangeType};
 
 use super::v2;
+use crate::wal::{Entry, EntryKind};
 
-/// An entry of the log.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
-    /// Its place in the log.
-    pub index: u64,
-    /// The term it was proposed in.
-    pub term: u64,
-    /// The raft entry type, as stored.
-    pub kind: i32,
-    /// What was proposed.
-    pub data: &'a [u8],
-}
+/// A request of the version 2 API that does more than to read.
+pub(crate) const V2: &str = "version 2 request";
+/// A change of several members at once.
+pub(crate) const MEMBERS_TWO: &str = "member change, second form";
+/// A downgrade begun or ended.
+pub(crate) const DOWNGRADE: &str = "downgrade";
 
 /// What an entry asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,12 +51,11 @@ pub(crate) struct Attributes {
 impl Command {
     /// What `entry` asks for.
     pub(crate) fn of(entry: &Entry<'_>) -> Command {
-        match EntryType::try_from(entry.kind) {
-            Ok(EntryType::EntryNormal) if entry.data.is_empty() => Command::Nothing("no-op"),
-            Ok(EntryType::EntryNormal) => request(entry.data),
-            Ok(EntryType::EntryConfChange) => member(entry.data),
-            Ok(EntryType::EntryConfChangeV2) => Command::Other("member change, second form"),
-            Err(_) => Command::Other("unknown entry type"),
+        match entry.kind {
+            EntryKind::Normal if entry.data.is_empty() => Command::Nothing("no-op"),
+            EntryKind::Normal => request(entry.data),
+            EntryKind::ConfChange => member(entry.data),
+            EntryKind::ConfChangeV2 => Command::Other(MEMBERS_TWO),
         }
     }
 
@@ -192,7 +186,7 @@ fn one(request: InternalRaftRequest) -> Option<Command> {
         auth_role_revoke_permission.map(|_| other("role revoke")),
         cluster_version_set.map(|set| Command::ClusterVersion(set.ver)),
         attributes,
-        downgrade_info_set.map(|_| other("downgrade")),
+        downgrade_info_set.map(|_| other(DOWNGRADE)),
         downgrade_version_test.map(|_| other("downgrade test")),
     ];
     let mut asked = asked.into_iter().flatten();
@@ -213,7 +207,7 @@ mod tests {
         Command::of(&Entry {
             index: 1,
             term: 1,
-            kind: 0,
+            kind: EntryKind::Normal,
             data: &data,
         })
     }
@@ -260,7 +254,7 @@ mod tests {
             Command::of(&Entry {
                 index: 1,
                 term: 1,
-                kind: 0,
+                kind: EntryKind::Normal,
                 data,
             })
         };
@@ -297,7 +291,7 @@ mod tests {
             Command::of(&Entry {
                 index: 3,
                 term: 2,
-                kind: 0,
+                kind: EntryKind::Normal,
                 data: &[]
             }),
             Command::Nothing("no-op")
@@ -321,11 +315,13 @@ mod tests {
             (2, "member update"),
             (3, "learner add"),
         ] {
-            assert_eq!(of(1, &[8, 0, 16, kind, 24, 5]), name);
+            assert_eq!(of(EntryKind::ConfChange, &[8, 0, 16, kind, 24, 5]), name);
         }
-        assert_eq!(of(1, &[8, 0, 16, 9, 24, 5]), "unreadable member change");
-        assert_eq!(of(1, &[0xff]), "unreadable member change");
-        assert_eq!(of(2, &[]), "member change, second form");
-        assert_eq!(of(77, &[]), "unknown entry type");
+        assert_eq!(
+            of(EntryKind::ConfChange, &[8, 0, 16, 9, 24, 5]),
+            "unreadable member change"
+        );
+        assert_eq!(of(EntryKind::ConfChange, &[0xff]), "unreadable member change");
+        assert_eq!(of(EntryKind::ConfChangeV2, &[]), "member change, second form");
     }
 }

@@ -10,13 +10,14 @@ use quorate_wire::etcdserverpb::{InternalRaftRequest, LeaseGrantRequest, LeaseRe
 use quorate_wire::mvccpb::KeyValue;
 
 use super::*;
+use crate::wal::EntryKind;
 
 /// A database and the tail of its log.
 #[derive(Default)]
 struct Case {
     small: Small,
     rows: Vec<(i64, i64, Option<KeyValue>, Vec<u8>)>,
-    entries: Vec<(i32, Vec<u8>)>,
+    entries: Vec<(EntryKind, Vec<u8>)>,
 }
 
 /// What came of it.
@@ -59,11 +60,11 @@ impl Case {
     }
 
     fn request(mut self, request: InternalRaftRequest) -> Case {
-        self.entries.push((0, request.encode_to_vec()));
+        self.entries.push((EntryKind::Normal, request.encode_to_vec()));
         self
     }
 
-    fn entry(mut self, kind: i32, data: &[u8]) -> Case {
+    fn entry(mut self, kind: EntryKind, data: &[u8]) -> Case {
         self.entries.push((kind, data.to_owned()));
         self
     }

@@ -60,7 +60,7 @@ fn the_bytes_of_a_row_are_etcds() {
         let entry = Entry {
             index: 4,
             term: 2,
-            kind: 0,
+            kind: EntryKind::Normal,
             data: &data,
         };
         rows.extend(applying.entry(&entry).unwrap());

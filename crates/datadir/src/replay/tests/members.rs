@@ -39,7 +39,7 @@ fn change(case: Case, kind: i32, id: u64, context: &str) -> Case {
         node_id: Some(id),
         context: Some(context.into()),
     };
-    case.entry(1, &change.encode_to_vec())
+    case.entry(EntryKind::ConfChange, &change.encode_to_vec())
 }
 
 fn describe(case: Case, member_id: u64, url: &str) -> Case {

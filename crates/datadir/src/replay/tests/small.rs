@@ -32,7 +32,7 @@ fn it_stops_at_the_first_kind_that_is_not_exactly_known() {
 #[test]
 fn with_authentication_or_an_alarm_nothing_is_applied_but_nothing() {
     for (auth_enabled, alarmed) in [(true, false), (false, true)] {
-        let mut case = seeded().entry(0, b"").put(put("a", ""));
+        let mut case = seeded().entry(EntryKind::Normal, b"").put(put("a", ""));
         case.small.auth_enabled = auth_enabled;
         case.small.alarmed = alarmed;
         let result = case.run();
@@ -74,7 +74,7 @@ fn memory_is_limited() {
 #[test]
 fn the_place_in_the_log_is_kept() {
     let meta = |case: Case| case.run().store.small_rows()["meta"].clone();
-    let old = meta(seeded().put(put("a", "")).entry(0, b""));
+    let old = meta(seeded().put(put("a", "")).entry(EntryKind::Normal, b""));
     assert_eq!(old.len(), 1);
     assert_eq!(old[b"consistent_index".as_slice()], 102u64.to_be_bytes());
     let new = meta(
