@@ -121,7 +121,8 @@ impl History {
     pub(crate) fn new(compacted: Option<i64>) -> History {
         History {
             keys: KeyIndex::new(),
-            compacted: compacted.unwrap_or(1),
+            // A compaction at revision 0 is allowed, and there is no revision 1.
+            compacted: compacted.unwrap_or(1).max(1),
             last: None,
             rows: 0,
         }
