@@ -51,7 +51,7 @@ pub struct Flags {
     /// The database is written when it must, not ten times a second.
     pub long_batches: bool,
     /// The same ports again, since a member's URLs are in its rows.
-    ports: Option<(u16, u16)>,
+    pub ports: Option<(u16, u16)>,
 }
 
 /// A one-member etcd; killed when dropped.
@@ -158,33 +158,38 @@ impl Etcd {
 
     /// The current and the compacted revision; the latter -1 if there is none.
     pub fn revisions(&self) -> (i64, i64) {
-        let answer = self.try_ask("/v3/maintenance/hash", &json!({})).unwrap();
+        let answer = self.ask_hash_kv(0);
         (int(&answer["header"]["revision"]), compacted(&answer))
     }
 
     /// HashKV at a revision, and the compacted revision it goes with.
     pub fn hash_kv(&self, revision: i64) -> (u32, i64) {
-        let answer = self
-            .try_ask("/v3/maintenance/hash", &json!({"revision": revision.to_string()}))
-            .unwrap();
+        let answer = self.ask_hash_kv(revision);
         let hash = answer["hash"].as_u64().unwrap_or_else(|| panic!("{answer}"));
-        (hash as u32, compacted(&answer))
+        (hash as u32, compacted(&answer).max(0))
+    }
+
+    fn ask_hash_kv(&self, revision: i64) -> Value {
+        let answer = self.etcdctl(&["endpoint", "hashkv", "-w=json", &format!("--rev={revision}")]);
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        answer[0]["HashKV"].clone()
     }
 
     /// Saves a snapshot.
     pub fn save(&self, file: &Path) {
+        self.etcdctl(&["snapshot", "save", file.to_str().unwrap()]);
+    }
+
+    fn etcdctl(&self, arguments: &[&str]) -> Vec<u8> {
         let output = Command::new(self.binary.with_file_name("etcdctl"))
             .env("ETCDCTL_API", "3")
             .arg(format!("--endpoints=http://127.0.0.1:{}", self.port))
-            .args(["snapshot", "save"])
-            .arg(file)
+            .args(arguments)
             .output()
             .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        output.stdout
     }
 
     /// Ends it without a word.
