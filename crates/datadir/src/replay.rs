@@ -310,7 +310,8 @@ impl Applying {
 
     /// The store, which now stands at this place of the log.
     pub(crate) fn finish_at(mut self, index: u64, term: u64) -> Store {
-        self.store.write("meta", b"consistent_index", index.to_be_bytes().to_vec());
+        self.store
+            .write("meta", b"consistent_index", index.to_be_bytes().to_vec());
         if self.era.since_35() {
             self.store.write("meta", b"term", term.to_be_bytes().to_vec());
         }

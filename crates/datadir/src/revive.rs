@@ -74,6 +74,8 @@ pub struct Stopped {
     pub remaining: Kinds,
     /// The last of them.
     pub last_index: u64,
+    /// The minor of etcd 3 that the directory belongs to, as far as it shows.
+    pub minor: u64,
 }
 
 /// Makes a snapshot of a dead member's directory.
@@ -143,13 +145,15 @@ impl Member {
         let kinds = survey.kinds().clone();
         let expected = survey.stop().cloned();
         let applying = self.learn(survey, progress)?;
+        let minor = self.minor()?;
         let stopped = |stop: Stop, applied: Kinds| {
             let remaining = kinds.without(&applied);
             Revival::Stopped(Stopped {
                 stop,
                 applied,
                 remaining,
-                last_index: self.log.last_index(),
+                last_index: self.last_index(),
+                minor,
             })
         };
         // A file that would not be finished is not begun.
@@ -193,6 +197,16 @@ impl Member {
         }))
     }
 
+    /// The minor of etcd 3 that it belongs to: what wrote the database, or what all members have agreed on.
+    fn minor(&self) -> Result<u64, Error> {
+        let numbers = self.source.numbers();
+        let agreed = numbers
+            .cluster_version
+            .as_ref()
+            .map_or(0, |version| version.minor);
+        Ok(numbers.written_by()?.minor().max(agreed))
+    }
+
     /// The last entry, in the log or in the database.
     fn last_index(&self) -> u64 {
         self.log.last_index().max(self.index)
@@ -200,7 +214,8 @@ impl Member {
 
     /// How many entries of the tail the member did not know to be committed.
     fn beyond_commit(&self) -> u64 {
-        self.last_index().saturating_sub(self.log.state().commit.max(self.index))
+        self.last_index()
+            .saturating_sub(self.log.state().commit.max(self.index))
     }
 
     /// The first pass over the tail.

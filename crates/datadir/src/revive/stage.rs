@@ -113,7 +113,12 @@ pub fn stage(
 fn copy_database(member: &Member, to: &Path, progress: &Progress) -> Result<(), Error> {
     let bolt = member.source.bolt();
     let mut options = fs::OpenOptions::new();
-    let file = options.read(true).write(true).create_new(true).open(to).map_err(Error::write(to))?;
+    let file = options
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(to)
+        .map_err(Error::write(to))?;
     let length = bolt.high_water().saturating_mul(u64::from(bolt.page_size()));
     progress.expect(length);
     copy::copy((bolt.file(), bolt.path()), (&file, to), length, progress)
@@ -138,7 +143,10 @@ impl Member {
             Ok(!stopped)
         })?;
         let left_out = kinds.without(applying.applied());
-        Ok((applying.finish_at(self.last_index(), self.log.last_term()), left_out))
+        Ok((
+            applying.finish_at(self.last_index(), self.log.last_term()),
+            left_out,
+        ))
     }
 }
 
@@ -183,7 +191,11 @@ impl Staged {
         progress.expect(length.saturating_mul(2));
         copy::copy((bolt.file(), bolt.path()), (draft.file(), file), length, progress)?;
         let copied = Bolt::from_file(draft.file().try_clone().map_err(Error::write(file))?, file)?;
-        let mut edit = Edit::new(&copied, draft.file().try_clone().map_err(Error::write(file))?, file)?;
+        let mut edit = Edit::new(
+            &copied,
+            draft.file().try_clone().map_err(Error::write(file))?,
+            file,
+        )?;
         for (name, rows) in self.rows(&copied)? {
             edit.replace(name.as_bytes(), &rows)?;
         }

@@ -51,7 +51,9 @@ impl Extension {
         }
         let damage = reader.end().and_then(super::read::End::to_error);
         let (Some(metadata), None) = (metadata, &damage) else {
-            return Err(damage.unwrap_or_else(|| Error::refused("the log does not say whose it is", "make it anew")));
+            return Err(
+                damage.unwrap_or_else(|| Error::refused("the log does not say whose it is", "make it anew"))
+            );
         };
         let last = reader.segments().last();
         let name = SegmentName {
@@ -60,7 +62,12 @@ impl Extension {
         };
         let path = wal_dir.join(name.to_string());
         let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(0o600).open(&path).map_err(Error::write(&path))?;
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(Error::write(&path))?;
         let mut encoder = Encoder::after(reader.chain());
         let metadata = etcdserverpb::Metadata {
             node_id: Some(metadata.member_id),
@@ -104,7 +111,9 @@ impl Extension {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.file.write_all(&self.encoder.take_bytes()).map_err(Error::write(&self.path))
+        self.file
+            .write_all(&self.encoder.take_bytes())
+            .map_err(Error::write(&self.path))
     }
 
     /// Says that all of them are committed. Out: the index of the last one.
@@ -136,7 +145,10 @@ mod tests {
         assert_eq!(extension.end().unwrap(), 3001);
         let log = Log::read(dir.path()).unwrap();
         assert_eq!(log.end(), &End::Clean);
-        assert_eq!((log.first_index(), log.last_index(), log.state().commit), (Some(1), 3001, 3001));
+        assert_eq!(
+            (log.first_index(), log.last_index(), log.state().commit),
+            (Some(1), 3001, 3001)
+        );
         let mut entries = log.entries(2).unwrap();
         for number in 0..3000u32 {
             let entry = entries.read_next().unwrap().unwrap();

@@ -5,12 +5,25 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// The etcd binaries in the cache, oldest version first.
+/// The newest etcd of every minor in the cache, oldest first.
 pub fn binaries() -> Vec<(String, PathBuf)> {
+    let mut newest: Vec<(semver::Version, PathBuf)> = Vec::new();
+    for (version, binary) in cached() {
+        newest.retain(|(other, _)| other.minor != version.minor);
+        newest.push((version, binary));
+    }
+    newest
+        .into_iter()
+        .map(|(version, binary)| (version.to_string(), binary))
+        .collect()
+}
+
+fn cached() -> Vec<(semver::Version, PathBuf)> {
     let from = |name: &str| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -40,9 +53,6 @@ pub fn binaries() -> Vec<(String, PathBuf)> {
         cache.display()
     );
     found
-        .into_iter()
-        .map(|(version, binary)| (version.to_string(), binary))
-        .collect()
 }
 
 /// How it is run.
@@ -52,6 +62,8 @@ pub struct Flags {
     pub long_batches: bool,
     /// The same ports again, since a member's URLs are in its rows.
     pub ports: Option<(u16, u16)>,
+    /// Its name and all members, if it is not alone.
+    pub cluster: Option<(String, String)>,
 }
 
 /// A one-member etcd; killed when dropped.
@@ -59,8 +71,22 @@ pub struct Etcd {
     child: Child,
     binary: PathBuf,
     flags: Flags,
-    port: u16,
+    asking: Asking,
     log: PathBuf,
+}
+
+/// How to ask an etcd.
+#[derive(Debug, Clone)]
+pub struct Asking {
+    port: u16,
+    user: Option<(String, String)>,
+    token: Arc<Mutex<Option<String>>>,
+}
+
+impl AsRef<Etcd> for Etcd {
+    fn as_ref(&self) -> &Etcd {
+        self
+    }
 }
 
 impl Drop for Etcd {
@@ -71,29 +97,35 @@ impl Drop for Etcd {
 
 impl Etcd {
     /// Starts it on `root/data`, and waits until it serves.
-    pub fn start(binary: &Path, root: &Path, mut flags: Flags) -> Etcd {
+    pub fn start(binary: &Path, root: &Path, flags: Flags) -> Etcd {
+        let mut etcd = Etcd::spawn(binary, root, flags);
+        etcd.await_serving();
+        etcd
+    }
+
+    /// Starts it on `root/data`.
+    pub fn spawn(binary: &Path, root: &Path, mut flags: Flags) -> Etcd {
         fs::create_dir_all(root).unwrap();
-        let (port, peer) = *flags.ports.get_or_insert_with(|| {
-            let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-            let [port, peer] = free
-                .each_ref()
-                .map(|listener| listener.local_addr().unwrap().port());
-            (port, peer)
-        });
+        let (port, peer) = *flags.ports.get_or_insert_with(free_ports);
         let (client, peer) = (
             format!("http://127.0.0.1:{port}"),
             format!("http://127.0.0.1:{peer}"),
         );
+        let (name, cluster) = flags
+            .cluster
+            .clone()
+            .unwrap_or_else(|| ("m0".into(), format!("m0={peer}")));
         let log = root.join("log");
         let mut command = Command::new(binary);
         command
-            .args(["--name=m0", "--logger=zap", "--initial-cluster-state=new"])
+            .args(["--logger=zap", "--initial-cluster-state=new"])
+            .arg(format!("--name={name}"))
             .arg(format!("--data-dir={}", root.join("data").display()))
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"))
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster=m0={peer}"));
+            .arg(format!("--initial-cluster={cluster}"));
         if flags.long_batches {
             command.args(["--backend-batch-interval=10m", "--backend-batch-limit=1000000"]);
         }
@@ -103,29 +135,41 @@ impl Etcd {
             .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let mut etcd = Etcd {
+        Etcd {
             child,
             binary: binary.to_owned(),
             flags,
-            port,
+            asking: Asking {
+                port,
+                user: None,
+                token: Arc::default(),
+            },
             log,
-        };
-        etcd.await_serving();
-        etcd
+        }
     }
 
     /// Starts another on `root/data` with the same URLs; this one has ended.
     pub fn again(&self, root: &Path) -> Etcd {
-        Etcd::start(&self.binary, root, self.flags.clone())
+        let mut etcd = Etcd::spawn(&self.binary, root, self.flags.clone());
+        etcd.asking.user.clone_from(&self.asking.user);
+        etcd.await_serving();
+        etcd
     }
 
-    fn await_serving(&mut self) {
+    pub fn await_serving(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        // A put of nothing: it is refused, by a member that would take one.
-        while !self
-            .try_ask("/v3/kv/put", &json!({}))
-            .is_some_and(|answer| answer.to_string().contains("key is not provided"))
-        {
+        loop {
+            if let Some((user, password)) = self.asking.user.clone() {
+                self.asking.try_log_in(&user, &password);
+            }
+            // A linearizable read: everything in its log is applied.
+            let read = json!({"key": "AA==", "count_only": true});
+            if self
+                .try_ask("/v3/kv/range", &read)
+                .is_some_and(|answer| answer.get("header").is_some())
+            {
+                return;
+            }
             let exited = self.child.try_wait().unwrap();
             let log = || fs::read_to_string(&self.log).unwrap_or_default();
             assert!(exited.is_none(), "etcd exited with {exited:?}:\n{}", log());
@@ -136,24 +180,30 @@ impl Etcd {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
-        // A linearizable read: everything in its log is applied.
-        let read = json!({"key": "AA==", "count_only": true});
-        while self
-            .try_ask("/v3/kv/range", &read)
-            .is_none_or(|answer| answer.get("header").is_none())
-        {
-            assert!(Instant::now() < deadline, "etcd answers no reads after a minute");
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 
     /// Asks; `None` if nothing came back.
     pub fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
-        ask(self.port, path, body)
+        self.asking.try_ask(path, body)
     }
 
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Asks for something that must succeed.
+    pub fn ask(&self, path: &str, body: &Value) -> Value {
+        let answer = self
+            .try_ask(path, body)
+            .unwrap_or_else(|| panic!("{path}: no answer"));
+        assert!(answer.get("code").is_none(), "{path}: {answer}");
+        answer
+    }
+
+    /// Asks as this user from now on.
+    pub fn log_in(&mut self, user: &str, password: &str) {
+        self.asking.user = Some((user.into(), password.into()));
+        assert!(self.asking.try_log_in(user, password), "{user} is not let in");
+    }
+
+    pub fn asking(&self) -> Asking {
+        self.asking.clone()
     }
 
     /// The current and the compacted revision; the latter -1 if there is none.
@@ -175,6 +225,16 @@ impl Etcd {
         answer[0]["HashKV"].clone()
     }
 
+    /// Its member id, as text.
+    pub fn member(&self) -> Value {
+        self.ask("/v3/maintenance/status", &json!({}))["header"]["member_id"].clone()
+    }
+
+    /// The member it takes for the leader.
+    pub fn leader(&self) -> Value {
+        self.ask("/v3/maintenance/status", &json!({}))["leader"].clone()
+    }
+
     /// Saves a snapshot.
     pub fn save(&self, file: &Path) {
         self.etcdctl(&["snapshot", "save", file.to_str().unwrap()]);
@@ -183,7 +243,13 @@ impl Etcd {
     fn etcdctl(&self, arguments: &[&str]) -> Vec<u8> {
         let output = Command::new(self.binary.with_file_name("etcdctl"))
             .env("ETCDCTL_API", "3")
-            .arg(format!("--endpoints=http://127.0.0.1:{}", self.port))
+            .arg(format!("--endpoints=http://127.0.0.1:{}", self.asking.port))
+            .args(
+                self.asking
+                    .user
+                    .iter()
+                    .map(|(user, password)| format!("--user={user}:{password}")),
+            )
             .args(arguments)
             .output()
             .unwrap();
@@ -224,17 +290,41 @@ fn int(value: &Value) -> i64 {
     }
 }
 
-/// One question on a connection of its own.
-pub fn ask(port: u16, path: &str, body: &Value) -> Option<Value> {
-    let body = body.to_string();
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    let length = body.len();
-    let head = format!("POST {path} HTTP/1.0\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
-    stream
-        .write_all([head.as_bytes(), body.as_bytes()].concat().as_slice())
-        .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+/// A client and a peer port that are free.
+pub fn free_ports() -> (u16, u16) {
+    let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [port, peer] = free
+        .each_ref()
+        .map(|listener| listener.local_addr().unwrap().port());
+    (port, peer)
+}
+
+impl Asking {
+    fn try_log_in(&self, user: &str, password: &str) -> bool {
+        let answer = self.try_ask(
+            "/v3/auth/authenticate",
+            &json!({"name": user, "password": password}),
+        );
+        let token = answer.and_then(|answer| answer["token"].as_str().map(str::to_owned));
+        let ok = token.is_some();
+        *self.token.lock().unwrap() = token;
+        ok
+    }
+
+    /// One question on a connection of its own.
+    pub fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        let token = self.token.lock().unwrap().clone();
+        let token = token.map_or(String::new(), |token| format!("Authorization: {token}\r\n"));
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.0\r\nHost: x\r\n{token}Content-Length: {length}\r\n\r\n");
+        stream
+            .write_all([head.as_bytes(), body.as_bytes()].concat().as_slice())
+            .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    }
 }
