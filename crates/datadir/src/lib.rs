@@ -46,7 +46,7 @@ pub use look::{Db, Identity, Look, db_path, look};
 pub use mvcc::{HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};
 pub use progress::Progress;
 pub use restore::{Restore, Restored, restore};
-pub use revive::{Revival, Revive, Revived, Stopped, revive};
+pub use revive::{Finish, Revival, Revive, Revived, Staged, Stopped, revive, stage};
 pub use roster::{Roster, RosterMember};
 pub use status::{Status, status};
 pub use target::Target;

@@ -79,6 +79,11 @@ impl Kinds {
         *self.0.entry(kind).or_default() += 1;
     }
 
+    /// Counts an entry.
+    pub(crate) fn count(&mut self, entry: &Entry<'_>) {
+        self.add(Command::of(entry).kind());
+    }
+
     /// How many there are in all.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
@@ -106,6 +111,35 @@ impl fmt::Display for Kinds {
             write!(formatter, "{comma}{count} {kind}")?;
         }
         Ok(())
+    }
+}
+
+/// What an entry acts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Keys, leases, users, alarms: what a client asks for.
+    Request,
+    /// The members, or the cluster they are.
+    Membership,
+    /// Nothing in the database.
+    Nothing,
+}
+
+/// What `entry` acts on.
+pub(crate) fn takes(entry: &Entry<'_>) -> Takes {
+    match Command::of(entry) {
+        Command::Nothing(_) | Command::Other(command::V2) => Takes::Nothing,
+        Command::ClusterVersion(_)
+        | Command::Attributes(_)
+        | Command::Member(_)
+        | Command::Other(command::MEMBERS_TWO | command::DOWNGRADE) => Takes::Membership,
+        Command::Put(_)
+        | Command::DeleteRange(_)
+        | Command::Txn(_)
+        | Command::Compaction(_)
+        | Command::LeaseGrant(_)
+        | Command::LeaseRevoke(_)
+        | Command::Other(_) => Takes::Request,
     }
 }
 
@@ -267,14 +301,19 @@ impl Applying {
     }
 
     /// The store after the last entry; it knows that entry's place in the log.
-    pub fn finish(mut self) -> Store {
-        if let Some((index, term)) = self.last {
-            let term = self.era.since_35().then_some(term);
-            self.store
-                .write("meta", b"consistent_index", index.to_be_bytes().to_vec());
-            if let Some(term) = term {
-                self.store.write("meta", b"term", term.to_be_bytes().to_vec());
-            }
+    pub fn finish(self) -> Store {
+        match self.last {
+            Some((index, term)) => self.finish_at(index, term),
+            None => self.store,
+        }
+    }
+
+    /// The store, which now stands at this place of the log.
+    pub(crate) fn finish_at(mut self, index: u64, term: u64) -> Store {
+        self.store
+            .write("meta", b"consistent_index", index.to_be_bytes().to_vec());
+        if self.era.since_35() {
+            self.store.write("meta", b"term", term.to_be_bytes().to_vec());
         }
         self.store
     }

@@ -9,6 +9,8 @@
 //!
 //! Never: a byte written into the directory; a half-made snapshot under its name.
 
+mod stage;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,8 @@ use crate::progress::Progress;
 use crate::replay::{Applying, BUCKETS, Kinds, Put, Small, Stop, Store, Survey};
 use crate::wal::{Log, SnapshotMark};
 use crate::{Error, copy, digest};
+
+pub use stage::{Finish, Staged, stage};
 
 /// Keys of the store that a replay keeps in memory, at most.
 const KEYS_BYTES_MAX: usize = 512 << 20;
@@ -70,6 +74,8 @@ pub struct Stopped {
     pub remaining: Kinds,
     /// The last of them.
     pub last_index: u64,
+    /// The minor of etcd 3 that the directory belongs to, as far as it shows.
+    pub minor: u64,
 }
 
 /// Makes a snapshot of a dead member's directory.
@@ -139,13 +145,15 @@ impl Member {
         let kinds = survey.kinds().clone();
         let expected = survey.stop().cloned();
         let applying = self.learn(survey, progress)?;
+        let minor = self.minor()?;
         let stopped = |stop: Stop, applied: Kinds| {
             let remaining = kinds.without(&applied);
             Revival::Stopped(Stopped {
                 stop,
                 applied,
                 remaining,
-                last_index: self.log.last_index(),
+                last_index: self.last_index(),
+                minor,
             })
         };
         // A file that would not be finished is not begun.
@@ -182,14 +190,32 @@ impl Member {
         draft.publish().map_err(Error::write(file))?;
         Ok(Revival::Whole(Revived {
             revision: store.revision(),
-            index: self.log.last_index().max(self.index),
+            index: self.last_index(),
             applied,
-            beyond_commit: self
-                .log
-                .last_index()
-                .saturating_sub(self.log.state().commit.max(self.index)),
+            beyond_commit: self.beyond_commit(),
             bytes,
         }))
+    }
+
+    /// The minor of etcd 3 that it belongs to: what wrote the database, or what all members have agreed on.
+    fn minor(&self) -> Result<u64, Error> {
+        let numbers = self.source.numbers();
+        let agreed = numbers
+            .cluster_version
+            .as_ref()
+            .map_or(0, |version| version.minor);
+        Ok(numbers.written_by()?.minor().max(agreed))
+    }
+
+    /// The last entry, in the log or in the database.
+    fn last_index(&self) -> u64 {
+        self.log.last_index().max(self.index)
+    }
+
+    /// How many entries of the tail the member did not know to be committed.
+    fn beyond_commit(&self) -> u64 {
+        self.last_index()
+            .saturating_sub(self.log.state().commit.max(self.index))
     }
 
     /// The first pass over the tail.

@@ -6,6 +6,7 @@
 
 mod blank;
 mod encode;
+mod extend;
 mod field;
 mod frame;
 mod head;
@@ -17,6 +18,7 @@ mod segments;
 mod write;
 
 pub(crate) use blank::is_blank;
+pub(crate) use extend::Extension;
 pub(crate) use head::read_head;
 pub(crate) use segments::{Listing, list};
 pub(crate) use write::{RESTORED_TERM, conf_state, make_directory};

@@ -198,6 +198,17 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A data directory, or a file made of one, could not be read or written.
+    #[error(transparent)]
+    DataDir(#[from] quorate_datadir::Error),
+    /// An etcd that was to replay a log did not.
+    #[error("{} did not replay the log: {why}", etcd.display())]
+    Replay {
+        /// The binary.
+        etcd: PathBuf,
+        /// What happened, and the last it said.
+        why: String,
+    },
     /// Something did not end in time.
     #[error("{what} did not end within {} s", limit.as_secs())]
     StillRunning {
@@ -225,7 +236,10 @@ impl Error {
             | Error::JournalMissing { .. }
             | Error::JournalUnusable { .. }
             | Error::DataInUse { .. }
-            | Error::LaunchRefused { .. } => 3,
+            | Error::LaunchRefused { .. }
+            | Error::DataDir(quorate_datadir::Error::Refused { .. } | quorate_datadir::Error::InUse { .. }) => {
+                3
+            }
             _ => 1,
         }
     }

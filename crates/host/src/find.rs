@@ -143,6 +143,15 @@ pub fn find_etcd(wanted: Option<Version>, places: &Places) -> Result<EtcdBinary,
     Finder::new(places.clone()).find(wanted)
 }
 
+/// Looks for an etcd that can go on with data of `minor`: of that minor, or else of the next one there is. One that is
+/// named is taken as it is.
+pub fn find_etcd_for(minor: u32, places: &Places) -> Result<EtcdBinary, Error> {
+    if places.explicit.is_some() {
+        return find_etcd(None, places);
+    }
+    Finder::new(places.clone()).find_for(minor)
+}
+
 /// A search that remembers what each file said of itself, for as long as the file stays the same.
 #[derive(Debug)]
 pub(crate) struct Finder {
@@ -200,6 +209,36 @@ impl Finder {
             let root_bin = self.places.root_bin.clone();
             Error::NoEtcd(Box::new(Searched {
                 wanted,
+                places: seen,
+                root_bin,
+            }))
+        })
+    }
+
+    fn find_for(&mut self, minor: u32) -> Result<EtcdBinary, Error> {
+        let (mut seen, mut best) = (Vec::new(), None::<EtcdBinary>);
+        for path in self.places.candidates() {
+            match self.version_of(&path) {
+                Ok(version) => {
+                    let rank = |version: Version| (std::cmp::Reverse(version.minor), version.patch);
+                    let fits = Version::MINORS.contains(&version.minor)
+                        && version.minor >= minor
+                        && !version.corrupts();
+                    let better = best
+                        .as_ref()
+                        .is_none_or(|best| rank(best.version) < rank(version));
+                    seen.push((path.clone(), format!("etcd {version}")));
+                    if fits && better {
+                        best = Some(EtcdBinary { path, version });
+                    }
+                }
+                Err(why) => seen.push((path, why)),
+            }
+        }
+        best.ok_or_else(|| {
+            let root_bin = self.places.root_bin.clone();
+            Error::NoEtcd(Box::new(Searched {
+                wanted: None,
                 places: seen,
                 root_bin,
             }))
@@ -327,6 +366,23 @@ mod tests {
             path,
             &format!("echo 'etcd Version: {version}'; echo 'Git SHA: abc'"),
         );
+    }
+
+    #[test]
+    fn the_nearest_minor_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        for version in ["3.5.16", "3.5.35", "3.7.3"] {
+            etcd(&dir.path().join("etcd").join(version).join("etcd"), version);
+        }
+        let places = Places {
+            cache: Some(dir.path().to_owned()),
+            ..Places::default()
+        };
+        let found = |minor| find_etcd_for(minor, &places).map(|found| found.version.to_string());
+        assert_eq!(found(4).unwrap(), "3.5.35");
+        assert_eq!(found(5).unwrap(), "3.5.35");
+        assert_eq!(found(6).unwrap(), "3.7.3");
+        assert!(found(8).is_err());
     }
 
     #[test]

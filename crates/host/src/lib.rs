@@ -27,6 +27,7 @@ mod manifest;
 mod observe;
 mod ports;
 mod replay;
+pub mod revive;
 mod root;
 pub mod run;
 mod status;

@@ -12,6 +12,13 @@ use quorate_wire::raftpb::{ConfChange, ConfChangeType};
 use super::v2;
 use crate::wal::{Entry, EntryKind};
 
+/// A request of the version 2 API that does more than to read.
+pub(crate) const V2: &str = "version 2 request";
+/// A change of several members at once.
+pub(crate) const MEMBERS_TWO: &str = "member change, second form";
+/// A downgrade begun or ended.
+pub(crate) const DOWNGRADE: &str = "downgrade";
+
 /// What an entry asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Command {
@@ -48,7 +55,7 @@ impl Command {
             EntryKind::Normal if entry.data.is_empty() => Command::Nothing("no-op"),
             EntryKind::Normal => request(entry.data),
             EntryKind::ConfChange => member(entry.data),
-            EntryKind::ConfChangeV2 => Command::Other("member change, second form"),
+            EntryKind::ConfChangeV2 => Command::Other(MEMBERS_TWO),
         }
     }
 
@@ -179,7 +186,7 @@ fn one(request: InternalRaftRequest) -> Option<Command> {
         auth_role_revoke_permission.map(|_| other("role revoke")),
         cluster_version_set.map(|set| Command::ClusterVersion(set.ver)),
         attributes,
-        downgrade_info_set.map(|_| other("downgrade")),
+        downgrade_info_set.map(|_| other(DOWNGRADE)),
         downgrade_version_test.map(|_| other("downgrade test")),
     ];
     let mut asked = asked.into_iter().flatten();

@@ -7,7 +7,7 @@
 use prost::Message;
 use serde::Deserialize;
 
-use super::command::{Attributes, Command};
+use super::command::{Attributes, Command, V2};
 
 /// etcdserverpb.Request. Every field is written, zero or not; the two that are optional are pointers in etcd.
 #[derive(Clone, PartialEq, Message)]
@@ -75,7 +75,7 @@ pub(super) fn read(data: &[u8]) -> Option<Command> {
         "PUT" if request.encoded_len() == data.len() => put(&request),
         _ => None,
     };
-    Some(command.unwrap_or(Command::Other("version 2 request")))
+    Some(command.unwrap_or(Command::Other(V2)))
 }
 
 /// Whether the second field follows the first: in today's form it is never written.

@@ -30,6 +30,16 @@ impl Encoder {
         self.frame(kind, Some(data));
     }
 
+    /// What was added since the last time; the checksums go on.
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// The bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// What was added.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
@@ -64,11 +74,6 @@ pub(crate) mod tests {
         /// The chain's value after what was added.
         pub(crate) fn chain(&self) -> u32 {
             self.chain
-        }
-
-        /// The bytes so far.
-        pub(crate) fn len(&self) -> usize {
-            self.bytes.len()
         }
 
         /// A segment with its head.
