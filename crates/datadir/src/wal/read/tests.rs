@@ -43,9 +43,13 @@ pub(crate) fn put(dir: &Path, segments: &[&[u8]]) {
 
 /// Two segments: members, requests of several sizes, an overwritten entry, snapshots.
 fn two_segments() -> [Vec<u8>; 2] {
+    two_segments_with(&[7; 600])
+}
+
+fn two_segments_with(request: &[u8]) -> [Vec<u8>; 2] {
     let first = Encoder::first_segment(7, 8)
         .entry(1, 1, b"one")
-        .entry(1, 2, &[7; 600])
+        .entry(1, 2, request)
         .state(2, 7, 2)
         .entry(2, 3, b"")
         .state(2, 7, 3)
@@ -132,7 +136,7 @@ fn every_cut_of_the_last_segment_is_what_etcd_would_cut() {
 /// Every flipped bit is found, or is of no consequence: then it is in a frame's padding, and the records are the same.
 #[test]
 fn every_flipped_bit_is_found() {
-    let [first, second] = two_segments();
+    let [first, second] = two_segments_with(b"request");
     let (whole, _) = read_all(&[&first, &second]);
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), &[&first, &second]);
