@@ -70,8 +70,13 @@ pub struct Received {
 
 /// Inspects `data_dir`.
 pub fn inspect(data_dir: &Path) -> Result<Inspection, Error> {
+    inspect_with_log(data_dir, &data_dir.join("member").join("wal"))
+}
+
+/// Inspects `data_dir`, whose member has its log in `wal_dir`, etcd's `--wal-dir`.
+pub fn inspect_with_log(data_dir: &Path, wal_dir: &Path) -> Result<Inspection, Error> {
     let member = data_dir.join("member");
-    let log = Log::read(&member.join("wal"))?;
+    let log = Log::read(wal_dir)?;
     let metadata = log.metadata();
     let mut inspection = Inspection {
         member_id: metadata.map(|metadata| metadata.member_id),
@@ -87,7 +92,7 @@ pub fn inspect(data_dir: &Path) -> Result<Inspection, Error> {
         leftovers: Vec::new(),
         end: log.end().clone(),
     };
-    for dir in [&member, &member.join("snap"), &member.join("wal")] {
+    for dir in [&member, &member.join("snap"), wal_dir] {
         for name in names(dir)? {
             inspection.file(data_dir, dir, &name)?;
         }
@@ -291,6 +296,11 @@ mod tests {
             (Some(mark(0, 0)), Some(mark(2, 1)))
         );
         assert!(seen.has_entries_after(mark(0, 0)) && seen.has_entries_after(mark(2, 1)));
+
+        // A log may lie elsewhere.
+        let elsewhere = dir.path().join("elsewhere");
+        fs::rename(member.join("wal"), &elsewhere).unwrap();
+        assert_eq!(inspect_with_log(dir.path(), &elsewhere).unwrap(), seen);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub mod wal;
 pub use aside::move_aside;
 pub use defrag::{Defragmented, defrag};
 pub use error::Error;
-pub use inspect::{Inspection, Received, SnapFileFound, inspect};
+pub use inspect::{Inspection, Received, SnapFileFound, inspect, inspect_with_log};
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
 pub use mvcc::{HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};

@@ -1,163 +1,18 @@
 //! Data directories of real etcd, every version in the cache: what is seen in them is what etcd said.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use quorate_datadir::{
     Attempt, Db, DbLock, Error, Identity, Look, Replay, db_path, look, move_aside, replay,
 };
 
-/// The etcd binaries in the cache, oldest version first.
-fn binaries() -> Vec<(String, PathBuf)> {
-    let from = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let cache = from("QUORATE_CACHE").unwrap_or_else(|| {
-        let base = from("XDG_CACHE_HOME").or_else(|| from("HOME").map(|home| home.join(".cache")));
-        base.unwrap_or_default().join("quorate")
-    });
-    let mut found: Vec<(semver::Version, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(cache.join("etcd")).into_iter().flatten().flatten() {
-        let version = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| semver::Version::parse(name).ok());
-        let binary = entry.path().join("etcd");
-        if let Some(version) = version.filter(|_| binary.is_file()) {
-            found.push((version, binary));
-        }
-    }
-    found.sort();
-    assert!(
-        !found.is_empty(),
-        "no etcd in {}: run `make tools`",
-        cache.display()
-    );
-    found
-        .into_iter()
-        .map(|(version, binary)| (version.to_string(), binary))
-        .collect()
-}
+use etcd::{Etcd, binaries, copy_dir, with_byte};
 
-/// A one-member etcd; killed when dropped.
-struct Etcd {
-    child: Child,
-    client_port: u16,
-    log: PathBuf,
-}
-
-impl Etcd {
-    fn start(binary: &Path, root: &Path, extra: &[&str]) -> Etcd {
-        let mut etcd = Etcd::spawn(binary, root, extra);
-        etcd.await_healthy();
-        etcd
-    }
-
-    fn spawn(binary: &Path, root: &Path, extra: &[&str]) -> Etcd {
-        // Both ports are held while they are chosen, so that they differ.
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client_port, peer_port] = free
-            .each_ref()
-            .map(|listener| listener.local_addr().unwrap().port());
-        drop(free);
-        let (client, peer) = (
-            format!("http://127.0.0.1:{client_port}"),
-            format!("http://127.0.0.1:{peer_port}"),
-        );
-        let log = root.join("log");
-        let child = Command::new(binary)
-            .args(["--name=m0", "--logger=zap", "--initial-cluster-state=new"])
-            .arg(format!("--data-dir={}", root.join("data").display()))
-            .arg(format!("--listen-client-urls={client}"))
-            .arg(format!("--advertise-client-urls={client}"))
-            .arg(format!("--listen-peer-urls={peer}"))
-            .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster=m0={peer}"))
-            .args(extra)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        Etcd {
-            child,
-            client_port,
-            log,
-        }
-    }
-
-    fn await_healthy(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            if self
-                .ask("GET", "/health", "")
-                .is_some_and(|answer| answer.contains("\"true\""))
-            {
-                return;
-            }
-            let exited = self.child.try_wait().unwrap();
-            let log = || fs::read_to_string(&self.log).unwrap_or_default();
-            assert!(exited.is_none(), "etcd exited with {exited:?}:\n{}", log());
-            assert!(
-                Instant::now() < deadline,
-                "etcd is not healthy after a minute:\n{}",
-                log()
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn ask(&self, method: &str, path: &str, body: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.client_port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        let length = body.len();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        Some(answer)
-    }
-
-    /// The ids etcd itself answers with, (member, cluster), and the version of its cluster.
-    fn says(&self) -> (u64, u64, String) {
-        // Some versions put spaces into their JSON, some do not.
-        let status = self
-            .ask("POST", "/v3/maintenance/status", "{}")
-            .unwrap()
-            .replace(' ', "");
-        let text = |name: &str| {
-            let (_, after) = status
-                .split_once(&format!("\"{name}\":\""))
-                .unwrap_or_else(|| panic!("{name} in {status}"));
-            after.split('"').next().unwrap().to_owned()
-        };
-        let versions = self.ask("GET", "/version", "").unwrap();
-        let (_, after) = versions.split_once("\"etcdcluster\":\"").unwrap();
-        (
-            text("member_id").parse().unwrap(),
-            text("cluster_id").parse().unwrap(),
-            after.split('"').next().unwrap().to_owned(),
-        )
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        // Only after a failed assertion is it still running; there is no one left to tell about an error.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+#[path = "real/etcd.rs"]
+mod etcd;
 
 fn data(dir: &Path) -> Identity {
     match look(dir).unwrap() {
@@ -371,22 +226,6 @@ fn damage_is_seen(version: &str, dir: &Path, ids: (u64, u64)) {
     assert_eq!((data(dir).member_id, data(dir).cluster_id), ids, "{version}");
 }
 
-/// Runs `check` while one byte of a file is another.
-fn with_byte(path: &Path, offset: usize, change: impl Fn(u8) -> u8, check: impl FnOnce()) {
-    let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
-    let mut byte = [0];
-    let offset = SeekFrom::Start(offset as u64);
-    file.seek(offset).unwrap();
-    file.read_exact(&mut byte).unwrap();
-    let mut put = |byte: u8| {
-        file.seek(offset).unwrap();
-        file.write_all(&[byte]).unwrap();
-    };
-    put(change(byte[0]));
-    check();
-    put(byte[0]);
-}
-
 /// A member upgraded from an older minor cannot be started as the next one while its log still holds requests that one
 /// cannot replay; a raft snapshot puts them behind it. What is foretold is what etcd then does.
 #[test]
@@ -436,17 +275,4 @@ fn what_a_newer_etcd_cannot_replay_is_foretold() {
     assert_eq!(replay(&dir).unwrap(), Replay::Free);
     run("3.7.", &[]);
     assert_eq!(replay(&dir).unwrap(), Replay::Free);
-}
-
-fn copy_dir(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_dir(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }

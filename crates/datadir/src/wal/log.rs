@@ -18,6 +18,9 @@ use crate::Error;
 /// Places where entries are missing, at most; a sound log has one for every snapshot it got from a leader.
 const GAPS_MAX: usize = 1000;
 
+/// What is wrong with a log that was cut before its first snapshot record.
+const NO_SNAPSHOT: &str = "it tells of no snapshot that is committed, so there is nothing to start from";
+
 /// A log, read once to its end.
 #[derive(Debug)]
 pub struct Log {
@@ -120,13 +123,13 @@ impl Log {
 
     /// Finds what etcd would not start with although every record can be read.
     fn judge(&mut self, gaps: Vec<Gap>, last_record: Position) {
-        let Some(start) = self.snapshot() else {
-            let why = "it tells of no snapshot that is committed, so etcd finds nothing to start from";
-            return self.damaged(last_record, why.to_owned());
+        // Every log is made with one in it. Without, etcd 3.7 does not start, and older ones know of no members.
+        let Some(SnapshotMark { index: start, .. }) = self.snapshot() else {
+            return self.damaged(last_record, NO_SNAPSHOT.to_owned());
         };
         // Entries that a snapshot stands for may be missing: a leader sends it to a member that has fallen behind.
-        if let Some(gap) = gaps.into_iter().find(|gap| gap.after - 1 > start.index) {
-            let (first, last) = (gap.before.max(start.index) + 1, gap.after - 1);
+        if let Some(gap) = gaps.into_iter().find(|gap| gap.after - 1 > start) {
+            let (first, last) = (gap.before.max(start) + 1, gap.after - 1);
             let why = format!("entries {first} to {last} are missing before entry {}", gap.after);
             (self.stretches, self.last_term) = (gap.stretches, gap.last_term);
             return self.damaged(gap.position, why);

@@ -256,17 +256,18 @@ impl Reader {
             closed => closed.insert(Segment::open(&path, 0).map_err(Error::read(&path))?),
         };
         let body_at = segment.offset + LENGTH_BYTES;
-        let record = match segment.next(&mut self.buffer).map_err(Error::read(&path))? {
-            Ok(record) => record,
+        let length = match segment.next(&mut self.buffer).map_err(Error::read(&path))? {
+            Ok(length) => length,
             Err(stop) => return Ok(Err(stop)),
         };
-        let taken = self.take(record);
-        if let (Err(Stop::Unreadable(why)), true) = (&taken, self.in_last())
-            && !has_zero_sector(&self.buffer, body_at)
-        {
-            return Ok(Err(Stop::from(*why)));
-        }
-        Ok(taken)
+        let taken = self.take(0..usize::try_from(length.record).unwrap_or(0));
+        let may_be_torn = || self.in_last() && has_zero_sector(&self.buffer, body_at);
+        Ok(match taken {
+            Err(Stop::Unreadable(why)) if may_be_torn() => Err(Stop::Unreadable(why)),
+            _ if !length.sound => Err("a record's length field is damaged".into()),
+            Err(Stop::Unreadable(why)) => Err(why.into()),
+            taken => taken,
+        })
     }
 
     /// Judges the record in the buffer.
@@ -387,8 +388,8 @@ impl Segment {
         })
     }
 
-    /// Reads the body of the next frame into `buffer`; says where in it the record is.
-    fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<Result<Range<usize>, Stop>> {
+    /// Reads the body of the next frame into `buffer`, the record first.
+    fn next(&mut self, buffer: &mut Vec<u8>) -> io::Result<Result<Length, Stop>> {
         let left = self.size.saturating_sub(self.offset);
         if left == 0 {
             return Ok(Err(Stop::End));
@@ -406,19 +407,16 @@ impl Segment {
                 "a record is longer than what is left of the file",
             )));
         }
-        if !length.sound {
-            return Ok(Err("a record's length field is damaged".into()));
-        }
-        let (Ok(record), Ok(body)) = (usize::try_from(length.record), usize::try_from(length.body())) else {
-            return Ok(Err("a record's length is impossible".into()));
-        };
-        if length.record > RECORD_BYTES_MAX {
+        let Some(body) = usize::try_from(length.body())
+            .ok()
+            .filter(|_| length.record <= RECORD_BYTES_MAX)
+        else {
             return Ok(Err("a record is longer than any that etcd writes".into()));
-        }
+        };
         buffer.resize(body, 0);
         self.file.read_exact(buffer)?;
         self.offset += LENGTH_BYTES + length.body();
-        Ok(Ok(0..record))
+        Ok(Ok(length))
     }
 }
 
