@@ -71,6 +71,11 @@ pub fn every_cut(
     let mut seen = HashSet::new();
     for (operation, disk) in history.iter().enumerate() {
         for survival in Survival::each(seeds) {
+            // Other choices at each operation.
+            let survival = match survival {
+                Survival::Some(seed) => Survival::Some(operation as u64 * seeds + seed),
+                plain => plain,
+            };
             let cut = Cut {
                 operation,
                 operations,
