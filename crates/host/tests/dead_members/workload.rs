@@ -18,25 +18,21 @@ pub enum Mode {
     Plain,
     /// Authentication is enabled, and users and roles change.
     Auth,
-    /// An alarm is raised, under which writes are refused, and ended.
+    /// An alarm is raised, ended, and raised again: puts are refused while they are applied.
     Alarm,
 }
 
 /// A workload.
 pub struct Workload {
     mode: Mode,
-    /// A compaction has the database written, and so cuts the tail of the log short.
-    compactions: bool,
+    /// Compactions and ended leases have the database written, and so cut the tail of the log short.
+    cuts: bool,
     done: u32,
 }
 
 impl Workload {
-    pub fn new(mode: Mode, compactions: bool) -> Workload {
-        Workload {
-            mode,
-            compactions,
-            done: 0,
-        }
+    pub fn new(mode: Mode, cuts: bool) -> Workload {
+        Workload { mode, cuts, done: 0 }
     }
 
     /// What a member's first run leaves.
@@ -86,19 +82,8 @@ impl Workload {
                     "{refused}"
                 );
                 etcd.ask("/v3/maintenance/alarm", &alarm("DEACTIVATE"));
-                // One that stays, and refuses nothing.
-                etcd.ask(
-                    "/v3/maintenance/alarm",
-                    &json!({"action": "ACTIVATE", "memberID": "77", "alarm": "NOSPACE"}),
-                );
-                etcd.ask(
-                    "/v3/kv/deleterange",
-                    &json!({"key": base64(b"k/0"), "range_end": base64(b"k/1")}),
-                );
-                etcd.ask(
-                    "/v3/maintenance/alarm",
-                    &json!({"action": "DEACTIVATE", "memberID": "77", "alarm": "NOSPACE"}),
-                );
+                // And one that stays: to its end the member refuses puts, and deletes.
+                etcd.ask("/v3/maintenance/alarm", &alarm("ACTIVATE"));
             }
         }
     }
@@ -106,7 +91,7 @@ impl Workload {
     /// Runs some operations, one after the other.
     pub fn run(&mut self, etcd: &Etcd, random: &mut fastrand::Rng, operations: std::ops::Range<u32>) {
         for _ in 0..random.u32(operations) {
-            let (path, body) = operation(random, self.compactions.then(|| revision(etcd)));
+            let (path, body) = operation(random, self.cuts.then(|| revision(etcd)));
             etcd.try_ask(path, &body);
             self.done += 1;
         }
@@ -133,7 +118,7 @@ impl Workload {
         let wanted = random.u32(operations);
         let asking = etcd.as_ref().asking();
         let (done, over) = (AtomicU32::new(0), AtomicBool::new(false));
-        let (seeds, before, compactions) = ([random.u64(..), random.u64(..)], self.done, self.compactions);
+        let (seeds, before, cuts) = ([random.u64(..), random.u64(..)], self.done, self.cuts);
         std::thread::scope(|scope| {
             for seed in seeds {
                 let (done, over, asking) = (&done, &over, &asking);
@@ -142,7 +127,7 @@ impl Workload {
                     while !over.load(Ordering::Relaxed) {
                         // About what the revision is; etcd refuses what it is not.
                         let revision = i64::from(before + done.load(Ordering::Relaxed)) / 2;
-                        let (path, body) = operation(&mut random, compactions.then_some(revision));
+                        let (path, body) = operation(&mut random, cuts.then_some(revision));
                         asking.try_ask(path, &body);
                         done.fetch_add(1, Ordering::Relaxed);
                     }
@@ -169,7 +154,7 @@ fn revision(etcd: &Etcd) -> i64 {
     revision.unwrap_or(1)
 }
 
-/// An operation; compactions only if the revision is known.
+/// An operation; compactions and ended leases only if the revision is known.
 fn operation(random: &mut fastrand::Rng, revision: Option<i64>) -> (&'static str, Value) {
     match (random.u8(..100), revision) {
         (40..=49, _) => ("/v3/kv/deleterange", json!({"key": key(random)})),
@@ -182,7 +167,7 @@ fn operation(random: &mut fastrand::Rng, revision: Option<i64>) -> (&'static str
                 json!({"ID": id, "TTL": random.u32(600..90_000)}),
             )
         }
-        (89..=93, _) => (
+        (89..=93, Some(_)) => (
             "/v3/lease/revoke",
             json!({"ID": random.i64(1..=LEASES).to_string()}),
         ),
@@ -199,13 +184,18 @@ fn operation(random: &mut fastrand::Rng, revision: Option<i64>) -> (&'static str
 }
 
 fn put(random: &mut fastrand::Rng) -> Value {
+    put_that(random, true)
+}
+
+/// A put; one that `may_rely` on the key may keep its value or its lease.
+fn put_that(random: &mut fastrand::Rng, may_rely: bool) -> Value {
     let mut put = json!({"key": key(random)});
     match random.u8(..10) {
-        0 => put["ignore_value"] = true.into(),
+        0 if may_rely => put["ignore_value"] = true.into(),
         _ => put["value"] = value(random),
     }
     match random.u8(..10) {
-        0 => put["ignore_lease"] = true.into(),
+        0 if may_rely => put["ignore_lease"] = true.into(),
         // Some of these leases are not there.
         1..=3 => put["lease"] = random.i64(1..=LEASES).to_string().into(),
         _ => {}
@@ -216,25 +206,26 @@ fn put(random: &mut fastrand::Rng) -> Value {
     put
 }
 
+/// A transaction. One that deletes a key and then relies on it would make etcd panic, so each does only one of both.
 fn txn(random: &mut fastrand::Rng, depth: u8) -> Value {
-    let mut list = |most: usize, make: fn(&mut fastrand::Rng, u8) -> Value| -> Vec<Value> {
-        let count = random.usize(..=most);
-        (0..count).map(|_| make(random, depth)).collect()
-    };
-    let (compare, success, failure) = (
-        list(2, |random, _| compare(random)),
-        list(4, request),
-        list(3, request),
-    );
+    let relies = random.bool();
+    txn_that(random, relies, depth)
+}
+
+fn txn_that(random: &mut fastrand::Rng, relies: bool, depth: u8) -> Value {
+    let [compares, successes, failures] = [2, 4, 3].map(|most| random.usize(..=most));
+    let compare: Vec<Value> = (0..compares).map(|_| compare(random)).collect();
+    let mut requests = |count| -> Vec<Value> { (0..count).map(|_| request(random, relies, depth)).collect() };
+    let (success, failure) = (requests(successes), requests(failures));
     json!({"compare": compare, "success": success, "failure": failure})
 }
 
-fn request(random: &mut fastrand::Rng, depth: u8) -> Value {
+fn request(random: &mut fastrand::Rng, relies: bool, depth: u8) -> Value {
     match random.u8(..10) {
-        0..=4 => json!({"requestPut": put(random)}),
-        5 => json!({"requestDeleteRange": {"key": key(random), "prev_kv": random.bool()}}),
-        6 => json!({"requestDeleteRange": span(random)}),
-        7 | 8 if depth > 0 => json!({"requestTxn": txn(random, depth - 1)}),
+        0..=4 => json!({"requestPut": put_that(random, relies)}),
+        5 if !relies => json!({"requestDeleteRange": {"key": key(random), "prev_kv": random.bool()}}),
+        6 if !relies => json!({"requestDeleteRange": span(random)}),
+        7 | 8 if depth > 0 => json!({"requestTxn": txn_that(random, relies, depth - 1)}),
         _ => json!({"requestRange": span(random)}),
     }
 }
