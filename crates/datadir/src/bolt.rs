@@ -18,7 +18,7 @@ mod write;
 pub use check::Structure;
 pub use edit::{Appending, Edit};
 pub use file::{Bolt, Bucket};
-pub use rows::Rows;
+pub use rows::{KeyAndValue, Rows};
 pub use write::BoltWriter;
 
 pub(crate) use file::DIGEST;

@@ -14,12 +14,15 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::Error;
-use crate::bolt::{Bolt, BoltWriter, Edit, Rows};
+use crate::bolt::{Bolt, BoltWriter, Edit, KeyAndValue, Rows};
 use crate::mvcc::{Kept, Revision, RowKey, Source, bucket, kept, meta};
 use crate::progress::Progress;
 
 /// Rows of one bucket.
 pub type SmallRows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Rows of one bucket that are set, or left out.
+pub type Patches = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// What becomes of the rows.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +34,7 @@ pub struct Changes {
     /// Buckets that get other rows.
     pub replaced: BTreeMap<Vec<u8>, SmallRows>,
     /// Single rows of small buckets: set, or left out.
-    pub patched: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+    pub patched: BTreeMap<Vec<u8>, Patches>,
 }
 
 impl Changes {
@@ -77,7 +80,7 @@ impl Changes {
 /// Rows of `key` that come after all that are there.
 pub trait Later {
     /// The next one.
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Error>;
+    fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error>;
 }
 
 /// None.
@@ -85,7 +88,7 @@ pub trait Later {
 pub struct Nothing;
 
 impl Later for Nothing {
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Error> {
+    fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error> {
         Ok(None)
     }
 }

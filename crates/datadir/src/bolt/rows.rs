@@ -17,6 +17,9 @@ const WINDOW: usize = 256 << 10;
 /// Leaves this close behind the last one are taken for following it.
 const NEAR: u64 = 16;
 
+/// A row's key and its value.
+pub type KeyAndValue<'a> = (&'a [u8], &'a [u8]);
+
 /// A row.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
@@ -74,7 +77,7 @@ impl<'a> Rows<'a> {
 
     /// The next row: its key and its value. A row that holds a bucket is damage here: etcd's buckets hold none.
     #[allow(clippy::should_implement_trait)] // what it gives out borrows from it
-    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Error> {
+    pub fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error> {
         let bolt = self.bolt;
         match self.next_row()? {
             Some(row) if row.bucket => Err(bolt.damaged(row.place, "there is a bucket inside a bucket")),
@@ -104,22 +107,17 @@ impl<'a> Rows<'a> {
             Bucket::Inline(_) => return self.enter_inline(Some(key)),
             Bucket::Tree(root) => *root,
         };
-        loop {
-            match self.enter(next, None)? {
-                Entered::Branch => {
-                    let Some(branch) = self.path.last_mut() else {
-                        return Ok(());
-                    };
-                    let found = Page::of(&branch.bytes, branch.id).and_then(|page| {
-                        let index = page.child_for(key)?;
-                        Ok((index, page.child(index)?.child))
-                    });
-                    let (index, child) = found.map_err(|wrong| wrong_at(self.bolt, branch.id, &wrong))?;
-                    branch.next = index + 1;
-                    next = child;
-                }
-                Entered::Leaf => break,
-            }
+        while let Entered::Branch = self.enter(next, None)? {
+            let Some(branch) = self.path.last_mut() else {
+                return Ok(());
+            };
+            let found = Page::of(&branch.bytes, branch.id).and_then(|page| {
+                let index = page.child_for(key)?;
+                Ok((index, page.child(index)?.child))
+            });
+            let (index, child) = found.map_err(|wrong| wrong_at(self.bolt, branch.id, &wrong))?;
+            branch.next = index + 1;
+            next = child;
         }
         if let Some(leaf) = &mut self.leaf {
             let page = self.window.page(leaf.id);

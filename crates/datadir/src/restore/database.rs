@@ -10,7 +10,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::bolt::{Bolt, DIGEST};
+use crate::bolt::{Bolt, DIGEST, KeyAndValue};
 use crate::copy::copy;
 use crate::mvcc::{KeyValue, Lease, Revision, Source, bucket, each_row, meta};
 use crate::progress::Progress;
@@ -157,7 +157,7 @@ fn check_hash(source: &Source, progress: &Progress) -> Result<(), Error> {
 struct Bump(Option<([u8; 17], bool)>);
 
 impl Later for Bump {
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Error> {
+    fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error> {
         Ok(match &mut self.0 {
             Some((key, given)) if !*given => {
                 *given = true;

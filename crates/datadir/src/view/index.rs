@@ -218,8 +218,8 @@ mod tests {
             prop_assert!(index.entries.is_sorted_by_key(|entry| entry.key));
             for (key, states) in model {
                 let found = *index.of(&[key]).unwrap();
-                for side in 0..2 {
-                    prop_assert_eq!(found.states[side].revision, states[side].map_or(0, |(revision, _)| revision));
+                for (found, state) in found.states.iter().zip(states) {
+                    prop_assert_eq!(found.revision, state.map_or(0, |(revision, _)| revision));
                 }
                 if let [Some((_, before)), Some((_, after))] = states {
                     prop_assert_eq!(found.states[0].content == found.states[1].content, before == after);
