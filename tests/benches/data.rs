@@ -24,7 +24,10 @@ fn main() {
     let (make, peer) = (newest("3.6"), newest("3.7"));
     println!("databases of etcd {make}; etcdutl {peer}; best of {ROUNDS}, data on the disk\n");
     for size in sizes.split(',') {
-        let size: u64 = size.trim().parse().expect("QUORATE_BENCH_MB is a list of numbers");
+        let size: u64 = size
+            .trim()
+            .parse()
+            .expect("QUORATE_BENCH_MB is a list of numbers");
         let bench = Bench::make(size, &make, &peer);
         bench.floor();
         bench.verify();
@@ -49,7 +52,10 @@ struct Best {
 
 impl Bench {
     fn make(megabytes: u64, version: &str, peer: &str) -> Bench {
-        let root = tempfile::Builder::new().prefix("bench-data-").tempdir().expect("a directory");
+        let root = tempfile::Builder::new()
+            .prefix("bench-data-")
+            .tempdir()
+            .expect("a directory");
         let snapshot = root.path().join("snapshot.db");
         let server = Start::new(version, &root.path().join("data"))
             .flag("--unsafe-no-fsync")
@@ -103,7 +109,10 @@ impl Bench {
         server.stop();
         fs::remove_dir_all(root.path().join("data")).expect("removed");
         let length = fs::metadata(&snapshot).expect("the snapshot").len();
-        println!("{:.0} MB, {written} versions written of {keys} keys", length as f64 / 1e6);
+        println!(
+            "{:.0} MB, {written} versions written of {keys} keys",
+            length as f64 / 1e6
+        );
         Bench {
             root,
             snapshot,
@@ -126,7 +135,8 @@ impl Bench {
     fn floor(&self) {
         let copy = (0..ROUNDS).map(|_| {
             let to = self.fresh("copy");
-            self.timed(Command::new("cp").arg(&self.snapshot).arg(&to)).seconds
+            self.timed(Command::new("cp").arg(&self.snapshot).arg(&to))
+                .seconds
         });
         let copy = copy.fold(f64::MAX, f64::min);
         let (tool, arguments) = if Command::new("openssl").arg("version").output().is_ok() {
@@ -134,7 +144,10 @@ impl Bench {
         } else {
             ("sha256sum", &[][..])
         };
-        let hash = (0..ROUNDS).map(|_| self.timed(Command::new(tool).args(arguments).arg(&self.snapshot)).seconds);
+        let hash = (0..ROUNDS).map(|_| {
+            self.timed(Command::new(tool).args(arguments).arg(&self.snapshot))
+                .seconds
+        });
         let hash = hash.fold(f64::MAX, f64::min);
         println!("  floor     cp and sync {copy:.2} s, SHA-256 ({tool}) {hash:.2} s");
         self.fresh("copy");
@@ -148,7 +161,11 @@ impl Bench {
             // hashkv writes to the file it reads.
             let copy = self.fresh("copy");
             fs::copy(&self.snapshot, &copy).expect("copied");
-            let status = self.timed(Command::new(&self.etcdutl).args(["snapshot", "status"]).arg(&self.snapshot));
+            let status = self.timed(
+                Command::new(&self.etcdutl)
+                    .args(["snapshot", "status"])
+                    .arg(&self.snapshot),
+            );
             let hash = self.timed(Command::new(&self.etcdutl).arg("hashkv").arg(&copy));
             theirs.push(Best {
                 seconds: status.seconds + hash.seconds,
@@ -167,7 +184,11 @@ impl Bench {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         let command = |program: &Path, to: PathBuf| {
             let mut command = Command::new(program);
-            command.args(["snapshot", "restore"]).arg(&self.snapshot).arg("--data-dir").arg(to);
+            command
+                .args(["snapshot", "restore"])
+                .arg(&self.snapshot)
+                .arg("--data-dir")
+                .arg(to);
             command
         };
         for _ in 0..ROUNDS {
@@ -175,7 +196,9 @@ impl Bench {
             ours.push(self.timed(&mut command(quorate().as_ref(), self.fresh("ours"))));
         }
         self.fresh("theirs");
-        self.report("restore", 2.0, &ours, &theirs, |_| command(quorate().as_ref(), self.fresh("limited")));
+        self.report("restore", 2.0, &ours, &theirs, |_| {
+            command(quorate().as_ref(), self.fresh("limited"))
+        });
         self.fresh("limited");
     }
 
@@ -183,14 +206,27 @@ impl Bench {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         let dir = |name: &str| {
             let to = self.fresh(name);
-            let copied = Command::new("cp").arg("-r").arg(self.path("ours")).arg(&to).status();
-            assert!(copied.is_ok_and(|status| status.success()), "a directory can be copied");
+            let copied = Command::new("cp")
+                .arg("-r")
+                .arg(self.path("ours"))
+                .arg(&to)
+                .status();
+            assert!(
+                copied.is_ok_and(|status| status.success()),
+                "a directory can be copied"
+            );
             settle(self.root.path());
             to
         };
         for _ in 0..ROUNDS {
             let theirs_dir = dir("theirs");
-            theirs.push(self.timed(Command::new(&self.etcdutl).args(["defrag", "--data-dir"]).arg(theirs_dir)));
+            theirs.push(
+                self.timed(
+                    Command::new(&self.etcdutl)
+                        .args(["defrag", "--data-dir"])
+                        .arg(theirs_dir),
+                ),
+            );
             let ours_dir = dir("mine");
             ours.push(self.timed(Command::new(quorate()).args(["snapshot", "defrag"]).arg(ours_dir)));
         }

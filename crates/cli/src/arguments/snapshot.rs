@@ -309,8 +309,8 @@ pub struct Restore {
     #[arg(long, value_name = "URL,…", default_value = "http://localhost:2380")]
     pub initial_advertise_peer_urls: String,
     /// Raise the revision by so much, so that no watcher sees one twice
-    #[arg(long, value_name = "N", requires = "mark_compacted")]
-    pub bump_revision: Option<u64>,
+    #[arg(long, value_name = "N", requires = "mark_compacted", value_parser = revision)]
+    pub bump_revision: Option<i64>,
     /// Tell watchers that everything up to there is compacted
     #[arg(long, requires = "bump_revision")]
     pub mark_compacted: bool,
@@ -347,7 +347,7 @@ pub struct Defrag {
 fn revision(text: &str) -> Result<i64, String> {
     match text.parse::<i64>() {
         Ok(number) if number >= 1 => Ok(number),
-        _ => Err("expected a revision, a number from 1 on".to_owned()),
+        _ => Err("expected a number from 1 on".to_owned()),
     }
 }
 

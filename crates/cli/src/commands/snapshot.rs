@@ -9,6 +9,7 @@ mod get;
 mod hash;
 mod keys;
 mod offline;
+mod restore;
 mod save;
 mod status;
 mod verify;
@@ -30,6 +31,6 @@ pub fn run(root: Option<PathBuf>, command: SnapshotCommand) -> Result<(), Failur
         SnapshotCommand::Keys(arguments) => keys::run(&arguments),
         SnapshotCommand::Diff(arguments) => diff::run(&arguments),
         SnapshotCommand::Defrag(arguments) => defrag::run(&arguments),
-        _ => Err(Failure::failed("not yet")),
+        SnapshotCommand::Restore(arguments) => restore::run(arguments),
     }
 }

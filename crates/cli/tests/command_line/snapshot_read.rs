@@ -137,6 +137,11 @@ fn numbers_are_those_of_etcd() {
                 .run(&["snapshot", "verify", &data_dir, "-o", "json"])
                 .succeeds(),
         );
+        assert_eq!(before["member"]["log"], "is intact", "{version}: {before}");
+        assert!(
+            before["member"]["lastIndex"].as_u64() > Some(7),
+            "{version}: {before}"
+        );
         let shrunk = json(
             sandbox
                 .run(&["snapshot", "defrag", &data_dir, "-o", "json"])

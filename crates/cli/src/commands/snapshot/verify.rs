@@ -1,6 +1,6 @@
 //! `quorate snapshot verify FILE|DIR`: intact, or where the first fault is.
 
-use quorate_datadir::{Error, Source, Verdict, verify};
+use quorate_datadir::{Error, MemberVerdict, Source, Verdict, db_path, verify, verify_member};
 use serde::Serialize;
 
 use super::{form, offline};
@@ -23,6 +23,26 @@ struct Intact {
     keys: u64,
     versions: u64,
     unknown: &'static str,
+    /// Of a data directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    member: Option<Member>,
+}
+
+/// What the log of a member says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Member {
+    /// In hexadecimal digits, as etcd shows it.
+    member_id: Option<String>,
+    cluster_id: Option<String>,
+    term: u64,
+    commit: u64,
+    /// The last entry whose effect is in the database.
+    applied: u64,
+    last_index: u64,
+    last_term: u64,
+    segments: u64,
+    log: String,
 }
 
 /// What was found damaged.
@@ -38,20 +58,20 @@ struct Damaged<'a> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.path;
     let outcome = offline::run("checked", |progress| {
-        let source = match Source::open(path) {
-            Ok(source) => source,
-            Err(Error::Damaged { path, place, why }) => return Ok(Err(Error::Damaged { path, place, why })),
-            Err(_) => offline::open(path)?,
-        };
-        Ok(verify(&source, progress))
+        if path.is_dir() {
+            // A directory without a database is told from a damaged one.
+            if !db_path(path).exists() {
+                offline::open(path)?;
+            }
+            return Ok(verify_member(path, progress).map(of_member));
+        }
+        let verified = Source::open(path).and_then(|source| verify(&source, progress));
+        Ok(verified.map(|verdict| shown(&verdict, None)))
     })?;
     match outcome {
-        Ok(verdict) => {
-            let shown = shown(&verdict);
-            form::show(arguments.output, &shown, || {
-                page(&arguments.path.display().to_string(), &shown)
-            })
-        }
+        Ok(shown) => form::show(arguments.output, &shown, || {
+            page(&arguments.path.display().to_string(), &shown)
+        }),
         Err(error) => {
             if let Error::Damaged { path, place, why } = &error
                 && arguments.output != Form::Table
@@ -74,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn shown(verdict: &Verdict) -> Intact {
+fn shown(verdict: &Verdict, member: Option<Member>) -> Intact {
     Intact {
         intact: true,
         sha256: verdict.digest.as_ref().map(|digest| hex(digest)),
@@ -85,7 +105,24 @@ fn shown(verdict: &Verdict) -> Intact {
         keys: verdict.keys,
         versions: verdict.versions,
         unknown: verdict.unknown(),
+        member,
     }
+}
+
+fn of_member(verdict: MemberVerdict) -> Intact {
+    let log = verdict.log;
+    let member = Member {
+        member_id: log.member_id.map(|id| format!("{id:x}")),
+        cluster_id: log.cluster_id.map(|id| format!("{id:x}")),
+        term: log.state.term,
+        commit: log.state.commit,
+        applied: verdict.applied,
+        last_index: log.last_index,
+        last_term: log.last_term,
+        segments: log.segments,
+        log: log.end.to_string(),
+    };
+    shown(&verdict.database, Some(member))
 }
 
 fn page(path: &str, shown: &Intact) -> String {
@@ -93,7 +130,7 @@ fn page(path: &str, shown: &Intact) -> String {
         .sha256
         .clone()
         .unwrap_or_else(|| "none in the file".to_owned());
-    let facts = facts::page(&[
+    let mut facts = vec![
         ("sha256", sha256),
         ("hash", format!("{:08x}", shown.hash)),
         ("hashkv", shown.hash_kv.to_string()),
@@ -101,7 +138,18 @@ fn page(path: &str, shown: &Intact) -> String {
         ("compact revision", shown.compact_revision.to_string()),
         ("keys", shown.keys.to_string()),
         ("versions of keys", shown.versions.to_string()),
-        ("not known", shown.unknown.to_owned()),
-    ]);
+    ];
+    if let Some(member) = &shown.member {
+        let id = |id: &Option<String>| id.clone().unwrap_or_else(|| "-".to_owned());
+        facts.push(("member", id(&member.member_id)));
+        facts.push(("cluster", id(&member.cluster_id)));
+        facts.push((
+            "last entry",
+            format!("{} of term {}", member.last_index, member.last_term),
+        ));
+        facts.push(("log", member.log.clone()));
+    }
+    facts.push(("not known", shown.unknown.to_owned()));
+    let facts = facts::page(&facts);
     format!("{path} is {}\n{facts}", style::paint(style::GOOD, "intact"))
 }
