@@ -65,7 +65,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 
 /// One thread is enough for a supervisor, and keeps it small.
 fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    runtime()?.block_on(work)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(work)
+    runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
 }

@@ -7,5 +7,6 @@ mod install;
 mod real_cluster;
 mod sandbox;
 mod snapshot_read;
+mod snapshot_restore;
 mod snapshot_save;
 mod usage;

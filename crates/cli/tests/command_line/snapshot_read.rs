@@ -207,7 +207,7 @@ fn one_key_comes_back_as_it_was() {
     get(&[map, "--rev", "3"]).fails(1, &["written later, at revision 4"]);
     get(&["never"]).fails(1, &["Nothing in the file tells of it"]);
     get(&["a", "--rev", "9"]).fails(3, &["revision 9", "1 to 8"]);
-    get(&["a", "--rev", "0"]).fails(2, &["a number from 1 on"]);
+    get(&["a", "--rev", "0"]).fails(2, &["expected a number from 1 on"]);
     get(&[""]).fails(2, &["the key is empty"]);
     get(&["zz", "--hex"]).fails(2, &["hexadecimal"]);
     get(&["a", "b", "--prefix"]).fails(2, &[]);

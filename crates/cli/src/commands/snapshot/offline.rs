@@ -10,7 +10,7 @@ use quorate_datadir::{Error, Progress, Source};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::bar::Bar;
-use crate::commands::in_runtime;
+use crate::commands::runtime;
 use crate::failure::Failure;
 
 /// How often it is looked at how far the work is.
@@ -21,24 +21,26 @@ pub fn run<T: Send>(
     doing: &'static str,
     work: impl FnOnce(&Progress) -> Result<T, Failure> + Send,
 ) -> Result<T, Failure> {
-    let progress = Progress::new();
+    let runtime = runtime()?;
+    let listening = runtime.enter();
+    let hear = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot hear signals: {error}")));
+    // Before anything is begun: what ends the process from here on is only the end of the work.
+    let (mut interrupt, mut terminate) = (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
+    drop(listening);
+    let progress = &Progress::new();
     let (done, mut ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::scope(|scope| {
-        let progress = &progress;
         let worker = scope.spawn(move || {
             let result = work(progress);
             drop(done);
             result
         });
-        let watched = in_runtime(async {
-            let hear = |kind| signal(kind).map_err(|e| Failure::failed(format!("cannot hear signals: {e}")));
-            let (mut interrupt, mut terminate) =
-                (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
+        runtime.block_on(async {
             let mut bar = Bar::new(doing);
             let mut ticks = tokio::time::interval(LOOK);
             loop {
                 tokio::select! {
-                    _ = &mut ended => return Ok(()),
+                    _ = &mut ended => return,
                     _ = interrupt.recv() => progress.cancel(),
                     _ = terminate.recv() => progress.cancel(),
                     _ = ticks.tick() => {
@@ -48,12 +50,8 @@ pub fn run<T: Send>(
                 }
             }
         });
-        if watched.is_err() {
-            progress.cancel();
-        }
         let result = worker.join();
-        let result = result.unwrap_or_else(|_| Err(Failure::failed("the work ended without a word")));
-        watched.and(result)
+        result.unwrap_or_else(|_| Err(Failure::failed("the work ended without a word")))
     })
 }
 
@@ -72,4 +70,30 @@ pub fn open(path: &Path) -> Result<Source, Failure> {
         }
         _ => Failure::from(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn an_interruption_ends_the_work_in_good_order() {
+        for signal in [Signal::INT, Signal::TERM] {
+            let outcome = run::<()>("done", |progress| {
+                kill_process(getpid(), signal).unwrap();
+                let until = Instant::now() + Duration::from_secs(60);
+                while Instant::now() < until {
+                    progress.add(1)?;
+                    std::thread::yield_now();
+                }
+                panic!("nobody stopped it");
+            });
+            assert_eq!(outcome.unwrap_err().to_string(), "cancelled; nothing was changed");
+        }
+        assert_eq!(run("done", |_| Ok(7)).unwrap(), 7);
+    }
 }
