@@ -1,5 +1,6 @@
-//! A shell as a reader of a guide has it: kubectl and quorate on the PATH, a kubeconfig, a directory with the checkout's
-//! samples in it. All of it is a copy of its own, so that a context or a file can be changed as the guide says.
+//! A shell as a reader of a guide has it: quorate and what else it takes on the PATH, a directory to work in; for the
+//! guides to Kubernetes a kubeconfig and the checkout's samples. All of it is a copy of its own, so that a context or a
+//! file can be changed as the guide says.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,6 +13,7 @@ const LIMIT_SECONDS: &str = "400";
 /// A reader's shell.
 pub struct Shell {
     home: tempfile::TempDir,
+    environment: Vec<(String, String)>,
 }
 
 /// What a command came to.
@@ -24,21 +26,32 @@ pub struct Came {
 }
 
 impl Shell {
-    /// A shell with this kubectl and a copy of this kubeconfig.
-    pub fn new(kubectl: &Path, kubeconfig: &Path) -> Shell {
+    /// A shell with quorate and these programs.
+    pub fn plain(programs: &[(&str, PathBuf)]) -> Shell {
         let home = tempfile::Builder::new().prefix("guide-").tempdir();
         let home = home.expect("a temporary directory");
-        let shell = Shell { home };
+        let shell = Shell {
+            home,
+            environment: Vec::new(),
+        };
         let bin = shell.home.path().join("bin");
-        std::fs::create_dir_all(&bin).expect("a directory can be made");
-        for (name, program) in [("kubectl", kubectl), ("quorate", &binary())] {
+        for dir in [&bin, &shell.work()] {
+            std::fs::create_dir_all(dir).expect("a directory can be made");
+        }
+        for (name, program) in programs.iter().cloned().chain([("quorate", binary())]) {
             let program = program
                 .canonicalize()
                 .unwrap_or_else(|e| panic!("{}: {e}", program.display()));
             std::os::unix::fs::symlink(program, bin.join(name)).expect("a link can be made");
         }
-        std::fs::copy(kubeconfig, shell.home.path().join("kubeconfig"))
-            .unwrap_or_else(|e| panic!("{}: {e}", kubeconfig.display()));
+        shell
+    }
+
+    /// A shell with this kubectl, a copy of this kubeconfig, and the checkout's samples.
+    pub fn new(kubectl: &Path, kubeconfig: &Path) -> Shell {
+        let shell = Shell::plain(&[("kubectl", kubectl.to_owned())]);
+        let copy = shell.home.path().join("kubeconfig");
+        std::fs::copy(kubeconfig, &copy).unwrap_or_else(|e| panic!("{}: {e}", kubeconfig.display()));
         let samples = shell.work().join("config/samples");
         std::fs::create_dir_all(&samples).expect("a directory can be made");
         let from = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples"));
@@ -48,7 +61,13 @@ impl Shell {
         {
             std::fs::copy(entry.path(), samples.join(entry.file_name())).expect("a file can be copied");
         }
-        shell
+        shell.with("KUBECONFIG", copy.to_str().expect("a path of text"))
+    }
+
+    /// The same with a variable in its environment.
+    pub fn with(mut self, name: &str, value: &str) -> Shell {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// Where its commands run.
@@ -65,7 +84,7 @@ impl Shell {
             .arg(format!("exec 2>&1\n{command}"))
             .current_dir(self.work())
             .env("PATH", format!("{}:{path}", bin.display()))
-            .env("KUBECONFIG", self.home.path().join("kubeconfig"))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .output()
             .expect("bash can be run");

@@ -92,6 +92,12 @@ pub struct Save {
     /// Make it from a stopped member's data directory, with what is only in its log yet
     #[arg(long, value_name = "DIR", conflicts_with = "endpoints")]
     pub from_data_dir: Option<PathBuf>,
+    /// Where that member's log is [default: in the data directory]
+    #[arg(long, value_name = "DIR", requires = "from_data_dir")]
+    pub wal_dir: Option<PathBuf>,
+    /// The etcd that replays its log on a copy, where it takes one, instead of looking for one
+    #[arg(long, value_name = "PATH", requires = "from_data_dir")]
+    pub etcd: Option<PathBuf>,
     /// For people (table), or for programs
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     pub output: Form,

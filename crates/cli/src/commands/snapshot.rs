@@ -2,6 +2,7 @@
 
 mod choose;
 mod chosen;
+mod dead;
 mod defrag;
 mod diff;
 mod form;
@@ -23,7 +24,10 @@ use crate::failure::Failure;
 /// Runs the command that was asked for. Only `save` may need a root.
 pub fn run(root: Option<PathBuf>, command: SnapshotCommand) -> Result<(), Failure> {
     match command {
-        SnapshotCommand::Save(arguments) => in_runtime(save::run(root, arguments)),
+        SnapshotCommand::Save(arguments) => match &arguments.from_data_dir {
+            Some(data_dir) => dead::run(root, data_dir, &arguments),
+            None => in_runtime(save::run(root, arguments)),
+        },
         SnapshotCommand::Status(arguments) => status::run(&arguments),
         SnapshotCommand::Verify(arguments) => verify::run(&arguments),
         SnapshotCommand::Hash(arguments) => hash::run(&arguments),

@@ -136,6 +136,38 @@ fn one_member_of_every_version() {
     }
 }
 
+/// What is only in the log yet of a member that was killed is in its snapshot.
+#[test]
+fn a_dead_member_is_saved_with_the_tail_of_its_log() {
+    for (version, programs) in versions() {
+        let sandbox = Sandbox::new();
+        let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+        etcd.ctl(&["put", "a", "1"]);
+        let data_dir = etcd.data_dir.to_str().unwrap().to_owned();
+        let save = [
+            "snapshot",
+            "save",
+            "dead.db",
+            "--from-data-dir",
+            &data_dir,
+            "-o",
+            "json",
+        ];
+        sandbox.run(&save).fails(3, &["is in use"]);
+        etcd.ctl(&["put", "a", "2"]);
+        // Killed at once, before the database has it.
+        drop(etcd);
+        let saved = json(sandbox.run(&save).succeeds());
+        assert_eq!(saved["revision"], 3, "{version}: {saved}");
+        sandbox.run(&["snapshot", "verify", "dead.db"]).succeeds();
+        assert_eq!(
+            sandbox.run(&["snapshot", "get", "dead.db", "a"]).succeeds(),
+            "2",
+            "{version}"
+        );
+    }
+}
+
 #[test]
 fn three_members_become_a_cluster() {
     let (_, programs) = newest();

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quorate_client::Snapshot;
 use quorate_datadir::Source;
@@ -21,7 +21,10 @@ use crate::bar::Bar;
 use crate::failure::{Failure, chain};
 use crate::render::bytes::hex;
 use crate::render::facts;
+use crate::say;
 
+/// How long a member may take to catch up with what was acknowledged.
+const CATCH_UP: Duration = Duration::from_secs(5);
 /// How many pieces may wait for the disk: 32 KiB each.
 const QUEUED_PIECES: usize = 32;
 
@@ -57,8 +60,16 @@ async fn save(root: Option<PathBuf>, arguments: &Save) -> Result<Saved, Failure>
     let began = Instant::now();
     let draft = begin(&arguments.file)?;
     let Chosen { endpoint, name } = choose(root, arguments).await?;
+    // A member that reads for all has applied what was acknowledged before: then the snapshot has it, too.
+    let caught_up = endpoint.within(CATCH_UP).linearizable_read().await;
     let snapshot = endpoint.snapshot().await;
     let snapshot = snapshot.map_err(|error| Failure::failed(chain(&error)).and("Nothing was saved."))?;
+    if let Err(error) = caught_up {
+        say::warning(&format!(
+            "what was written last may be missing in it: {}",
+            chain(&error)
+        ));
+    }
     let Received {
         draft,
         size,
