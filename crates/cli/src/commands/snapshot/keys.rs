@@ -152,7 +152,10 @@ fn table(stretch: &[Found], objects: Vec<Option<Object>>, headed: bool) -> Strin
         }
         if of_kubernetes {
             let object = object.unwrap_or_default();
-            cells.extend([object.kind, object.namespace, object.name].map(|text| Cell::text(blank(text))));
+            cells.extend(
+                [object.kind, object.namespace, object.name]
+                    .map(|text| Cell::text(blank(readable(text.as_bytes())))),
+            );
         }
         cells.push(Cell::text(readable(&found.key)));
         cells
