@@ -86,6 +86,11 @@ impl Bolt {
         };
         // Pages are multiples of 512 bytes; what etcd streams as a snapshot has a hash behind them.
         let digest = length % 512 == DIGEST;
+        if !digest && length % 512 != 0 {
+            let why =
+                "what is behind the last page is neither a page nor a whole SHA-256: the file is cut off";
+            return Err(damaged("the end", why.to_owned()));
+        }
         let content = if digest { length - DIGEST } else { length };
         let wanted = meta.high_water.checked_mul(u64::from(meta.page_size));
         if wanted.is_none_or(|wanted| wanted > content) || meta.high_water < 3 {
