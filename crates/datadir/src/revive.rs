@@ -10,6 +10,8 @@
 //! Never: a byte written into the directory; a half-made snapshot under its name.
 
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};

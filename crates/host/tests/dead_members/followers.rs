@@ -43,6 +43,7 @@ impl Three {
                     long_batches: true,
                     ports: Some(ports),
                     cluster: Some((format!("m{number}"), members.clone())),
+                    ..Flags::default()
                 };
                 Etcd::spawn(binary, &root.join(format!("m{number}")), flags)
             })

@@ -10,6 +10,7 @@
 mod compare;
 mod etcd;
 mod followers;
+mod received;
 mod workload;
 
 use std::path::Path;
