@@ -6,7 +6,7 @@
 //!
 //! Never: an entry applied whose effect is not exactly known. At the first such entry it stops and says why
 //! ([`Stop`]); a real etcd can do the rest. What is exactly known was read from etcd's own code, 3.4 to 3.7, and is
-//! checked against real members that were killed (tests/dead_members.rs).
+//! checked against real members that were killed (crates/host/tests/dead_members).
 //!
 //! ```text
 //! pass 1 over the tail      Survey      which keys, ranges and leases matter; which kinds of entries there are

@@ -42,6 +42,7 @@ pub struct Staged {
     applied: Kinds,
     index: u64,
     beyond_commit: u64,
+    torn_bytes: u64,
 }
 
 /// What etcd did besides.
@@ -51,6 +52,15 @@ pub enum Finish {
     Done(Revived),
     /// Something else than to replay, e.g. it ended a lease that ran out meanwhile; it has to be done again.
     Strayed(Kinds),
+}
+
+/// What etcd wrote to its log behind what was there.
+#[derive(Debug, Default)]
+struct After {
+    /// It told its attributes, which it does when everything before is applied.
+    published: bool,
+    /// What not every start brings.
+    strayed: Kinds,
 }
 
 /// Makes a directory in `work`, which is empty, for an etcd of `version` that will have `peer_url`.
@@ -107,6 +117,7 @@ pub fn stage(
         left_out,
         index: member.last_index(),
         beyond_commit: member.beyond_commit(),
+        torn_bytes: member.torn_bytes(),
     })
 }
 
@@ -174,14 +185,19 @@ impl Staged {
     /// Makes the snapshot of what etcd left, after it served and ended.
     pub fn finish(self, progress: &Progress) -> Result<Finish, Error> {
         let _lock = hold(&self.data_dir)?;
-        let strayed = self.strayed()?;
-        if strayed.total() > 0 {
-            return Ok(Finish::Strayed(strayed));
+        let after = self.after()?;
+        if after.strayed.total() > 0 {
+            return Ok(Finish::Strayed(after.strayed));
         }
         let (source, index) = opened(&look::db_path(&self.data_dir))?;
-        if index < self.fed {
+        // 3.4 does not write the index of an entry that changes no key.
+        let reached = index >= self.fed || source.numbers().term.is_none();
+        if !reached || !after.published {
             return Err(Error::refused(
-                format!("etcd applied entries up to {index} of {}", self.fed),
+                format!(
+                    "etcd did not serve, and applied entries up to {index} of {}",
+                    self.fed
+                ),
                 "it ended too early; its log tells why",
             ));
         }
@@ -208,26 +224,29 @@ impl Staged {
             index: self.index,
             applied: self.applied,
             beyond_commit: self.beyond_commit,
+            torn_bytes: self.torn_bytes,
             bytes,
         }))
     }
 
-    /// What stands in etcd's log behind the requests, but for what every start brings.
-    fn strayed(&self) -> Result<Kinds, Error> {
+    /// What stands in etcd's log behind the requests.
+    fn after(&self) -> Result<After, Error> {
         let log = Log::read(&self.data_dir.join("member/wal"))?;
         if let Some(damage) = log.end().to_error() {
             return Err(damage);
         }
-        let mut strayed = Kinds::default();
+        let mut after = After::default();
         if log.last_index() > self.fed {
             let mut entries = log.entries(self.fed + 1)?;
             while let Some(entry) = entries.read_next()? {
-                if takes(&entry) == Takes::Request {
-                    strayed.count(&entry);
+                match takes(&entry) {
+                    Takes::Request => after.strayed.count(&entry),
+                    Takes::Membership => after.published = true,
+                    Takes::Nothing => {}
                 }
             }
         }
-        Ok(strayed)
+        Ok(after)
     }
 
     /// The buckets that are not the copy's own: the dead member's, and its place in its log.
