@@ -39,6 +39,9 @@ pub use keyspace::Row;
 pub use lease::MIN_TTL_BY_DEFAULT;
 pub use store::{BUCKETS, Put, Small, SmallRows, Store};
 
+/// What a tail touches takes at most this much memory to remember.
+const SURVEY_BYTES_MAX: usize = 256 << 20;
+
 /// Why an entry is not applied here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
@@ -150,6 +153,8 @@ pub struct Survey {
     kinds: Kinds,
     versions: Vec<String>,
     stop: Option<Stop>,
+    /// It touches too much, so nothing of it can be applied.
+    too_much: bool,
 }
 
 impl Survey {
@@ -169,6 +174,11 @@ impl Survey {
             }
             command => self.interest.add(&command),
         }
+        if self.interest.bytes() > SURVEY_BYTES_MAX {
+            let why = format!("what the log touches takes more than {SURVEY_BYTES_MAX} bytes of memory");
+            self.stop = Some(Stop::because(why).at(entry.index, "any"));
+            (self.interest, self.too_much) = (Interest::default(), true);
+        }
     }
 
     /// The kinds of all entries.
@@ -183,13 +193,14 @@ impl Survey {
 
     /// Goes on to the database, whose small buckets are these; at most `limit_bytes` of keys are kept in memory.
     pub fn learn(self, small: Small, limit_bytes: usize) -> Learning {
+        let failed = self.stop.filter(|_| self.too_much);
         let store = Store::new(small, self.interest, limit_bytes);
         let era = Era::of(&store, self.versions.iter().map(String::as_str));
         Learning {
             store,
             era,
             last_row: 0,
-            failed: None,
+            failed,
         }
     }
 }
