@@ -122,8 +122,10 @@ impl fmt::Display for Kinds {
 pub(crate) enum Takes {
     /// Keys, leases, users, alarms: what a client asks for.
     Request,
-    /// The members, or the cluster they are.
-    Membership,
+    /// The members.
+    Members,
+    /// The cluster they are: its version.
+    Cluster,
     /// Nothing in the database.
     Nothing,
 }
@@ -132,10 +134,8 @@ pub(crate) enum Takes {
 pub(crate) fn takes(entry: &Entry<'_>) -> Takes {
     match Command::of(entry) {
         Command::Nothing(_) | Command::Other(command::V2) => Takes::Nothing,
-        Command::ClusterVersion(_)
-        | Command::Attributes(_)
-        | Command::Member(_)
-        | Command::Other(command::MEMBERS_TWO | command::DOWNGRADE) => Takes::Membership,
+        Command::Attributes(_) | Command::Member(_) | Command::Other(command::MEMBERS_TWO) => Takes::Members,
+        Command::ClusterVersion(_) | Command::Other(command::DOWNGRADE) => Takes::Cluster,
         Command::Put(_)
         | Command::DeleteRange(_)
         | Command::Txn(_)
@@ -215,6 +215,12 @@ pub struct Learning {
 }
 
 impl Learning {
+    /// The same, where it is known which etcd will replay the log.
+    pub(crate) fn replayed_by(self, version: &semver::Version) -> Learning {
+        let era = self.era.replayed_by(version);
+        Learning { era, ..self }
+    }
+
     /// Whether the `key` bucket need not be read, but for its last row.
     pub fn is_content(&self) -> bool {
         self.store.interest.is_empty()

@@ -99,14 +99,14 @@ pub fn stage(
     member.for_each_entry(|entry| {
         match takes(entry) {
             Takes::Request => extension.add(entry.data)?,
-            Takes::Membership => members.add(entry),
+            Takes::Members | Takes::Cluster => members.add(entry),
             Takes::Nothing => {}
         }
         applied.count(entry);
         Ok(true)
     })?;
     let fed = extension.end()?;
-    let (store, left_out) = member.apply_membership(members)?;
+    let (store, left_out) = member.apply_membership(members, version)?;
     Ok(Staged {
         file: revive.file.to_owned(),
         data_dir,
@@ -137,7 +137,7 @@ fn copy_database(member: &Member, to: &Path, progress: &Progress) -> Result<(), 
 
 impl Member {
     /// Applies only what concerns the members and the cluster. Out: how they are then, and what could not be told.
-    fn apply_membership(&self, survey: Survey) -> Result<(Store, Kinds), Error> {
+    fn apply_membership(&self, survey: Survey, version: &Version) -> Result<(Store, Kinds), Error> {
         let kinds = survey.kinds().clone();
         // Neither authentication nor alarms keep such entries from being applied.
         let small = crate::replay::Small {
@@ -145,13 +145,17 @@ impl Member {
             alarmed: false,
             ..self.small()?
         };
-        let mut applying = survey.learn(small, usize::MAX).apply();
-        let mut stopped = false;
+        let mut applying = survey.learn(small, usize::MAX).replayed_by(version).apply();
+        // Of the members nothing can be told after the first doubt; the cluster's version does not depend on them.
+        let mut doubt = [false; 2];
         self.for_each_entry(|entry| {
-            if takes(entry) == Takes::Membership {
-                stopped = applying.entry(entry).is_err();
-            }
-            Ok(!stopped)
+            let doubt = match takes(entry) {
+                Takes::Members => &mut doubt[0],
+                Takes::Cluster => &mut doubt[1],
+                Takes::Request | Takes::Nothing => return Ok(true),
+            };
+            *doubt = *doubt || applying.entry(entry).is_err();
+            Ok(true)
         })?;
         let left_out = kinds.without(applying.applied());
         Ok((
@@ -241,8 +245,8 @@ impl Staged {
             while let Some(entry) = entries.read_next()? {
                 match takes(&entry) {
                     Takes::Request => after.strayed.count(&entry),
-                    Takes::Membership => after.published = true,
-                    Takes::Nothing => {}
+                    Takes::Members => after.published = true,
+                    Takes::Cluster | Takes::Nothing => {}
                 }
             }
         }
