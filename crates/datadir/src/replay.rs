@@ -6,7 +6,7 @@
 //!
 //! Never: an entry applied whose effect is not exactly known. At the first such entry it stops and says why
 //! ([`Stop`]); a real etcd can do the rest. What is exactly known was read from etcd's own code, 3.4 to 3.7, and is
-//! checked against real members that were killed (tests/dead_members.rs).
+//! checked against real members that were killed (crates/host/tests/dead_members).
 //!
 //! ```text
 //! pass 1 over the tail      Survey      which keys, ranges and leases matter; which kinds of entries there are
@@ -38,6 +38,9 @@ use crate::wal::Entry;
 pub use keyspace::Row;
 pub use lease::MIN_TTL_BY_DEFAULT;
 pub use store::{BUCKETS, Put, Small, SmallRows, Store};
+
+/// What a tail touches takes at most this much memory to remember.
+const SURVEY_BYTES_MAX: usize = 256 << 20;
 
 /// Why an entry is not applied here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,8 +122,10 @@ impl fmt::Display for Kinds {
 pub(crate) enum Takes {
     /// Keys, leases, users, alarms: what a client asks for.
     Request,
-    /// The members, or the cluster they are.
-    Membership,
+    /// The members.
+    Members,
+    /// The cluster they are: its version.
+    Cluster,
     /// Nothing in the database.
     Nothing,
 }
@@ -129,10 +134,8 @@ pub(crate) enum Takes {
 pub(crate) fn takes(entry: &Entry<'_>) -> Takes {
     match Command::of(entry) {
         Command::Nothing(_) | Command::Other(command::V2) => Takes::Nothing,
-        Command::ClusterVersion(_)
-        | Command::Attributes(_)
-        | Command::Member(_)
-        | Command::Other(command::MEMBERS_TWO | command::DOWNGRADE) => Takes::Membership,
+        Command::Attributes(_) | Command::Member(_) | Command::Other(command::MEMBERS_TWO) => Takes::Members,
+        Command::ClusterVersion(_) | Command::Other(command::DOWNGRADE) => Takes::Cluster,
         Command::Put(_)
         | Command::DeleteRange(_)
         | Command::Txn(_)
@@ -150,6 +153,8 @@ pub struct Survey {
     kinds: Kinds,
     versions: Vec<String>,
     stop: Option<Stop>,
+    /// It touches too much, so nothing of it can be applied.
+    too_much: bool,
 }
 
 impl Survey {
@@ -169,6 +174,11 @@ impl Survey {
             }
             command => self.interest.add(&command),
         }
+        if self.interest.bytes() > SURVEY_BYTES_MAX {
+            let why = format!("what the log touches takes more than {SURVEY_BYTES_MAX} bytes of memory");
+            self.stop = Some(Stop::because(why).at(entry.index, "any"));
+            (self.interest, self.too_much) = (Interest::default(), true);
+        }
     }
 
     /// The kinds of all entries.
@@ -183,13 +193,14 @@ impl Survey {
 
     /// Goes on to the database, whose small buckets are these; at most `limit_bytes` of keys are kept in memory.
     pub fn learn(self, small: Small, limit_bytes: usize) -> Learning {
+        let failed = self.stop.filter(|_| self.too_much);
         let store = Store::new(small, self.interest, limit_bytes);
         let era = Era::of(&store, self.versions.iter().map(String::as_str));
         Learning {
             store,
             era,
             last_row: 0,
-            failed: None,
+            failed,
         }
     }
 }
@@ -204,6 +215,12 @@ pub struct Learning {
 }
 
 impl Learning {
+    /// The same, where it is known which etcd will replay the log.
+    pub(crate) fn replayed_by(self, version: &semver::Version) -> Learning {
+        let era = self.era.replayed_by(version);
+        Learning { era, ..self }
+    }
+
     /// Whether the `key` bucket need not be read, but for its last row.
     pub fn is_content(&self) -> bool {
         self.store.interest.is_empty()

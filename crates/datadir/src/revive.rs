@@ -10,6 +10,8 @@
 //! Never: a byte written into the directory; a half-made snapshot under its name.
 
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use crate::lock::{Attempt, DbLock};
 use crate::mvcc::{KeyValue, RowKey, Source, bucket};
 use crate::progress::Progress;
 use crate::replay::{Applying, BUCKETS, Kinds, Put, Small, Stop, Store, Survey};
-use crate::wal::{Log, SnapshotMark};
+use crate::wal::{End, Log, SnapshotMark};
 use crate::{Error, copy, digest};
 
 pub use stage::{Finish, Staged, stage};
@@ -59,6 +61,8 @@ pub struct Revived {
     pub applied: Kinds,
     /// How many of them the member did not know to be committed.
     pub beyond_commit: u64,
+    /// How long what was being written to the log when it ended is; like etcd, this passes over it.
+    pub torn_bytes: u64,
     /// Its length.
     pub bytes: u64,
 }
@@ -193,6 +197,7 @@ impl Member {
             index: self.last_index(),
             applied,
             beyond_commit: self.beyond_commit(),
+            torn_bytes: self.torn_bytes(),
             bytes,
         }))
     }
@@ -216,6 +221,13 @@ impl Member {
     fn beyond_commit(&self) -> u64 {
         self.last_index()
             .saturating_sub(self.log.state().commit.max(self.index))
+    }
+
+    fn torn_bytes(&self) -> u64 {
+        match self.log.end() {
+            End::Torn { bytes, .. } => *bytes,
+            End::Clean | End::Damaged { .. } => 0,
+        }
     }
 
     /// The first pass over the tail.

@@ -2,15 +2,18 @@
 //!
 //! In: the directory, the snapshot to be made, where to look for etcd. Out: the snapshot, and who made it. Most logs are
 //! replayed without etcd ([`quorate_datadir::revive`]). For the others an etcd is started on a copy, in a directory
-//! beside the snapshot: a cluster of its own, of one member, on loopback ports, that knows of no other member. It is
-//! ended as soon as it serves, for then it has replayed everything, and the copy is removed.
+//! beside the snapshot: a cluster of its own, of one member, that knows of no other member and listens on sockets in
+//! that directory, which only this user can enter. It is ended as soon as it serves, for then it has replayed
+//! everything, and the copy is removed.
 //!
 //! Never: an etcd that runs on the directory itself, or that could meet a member of the real cluster; one that outlives
 //! this; a copy left behind, but by a crash.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,6 +32,9 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 /// How often it is tried again when etcd did more than to replay.
 const TRIES: usize = 5;
+/// The sockets it listens on, in its directory. All versions take a host and a port for the name of one.
+const CLIENT: &str = "client:1";
+const PEER_URL: &str = "unix://peer:1";
 /// How much of what etcd said last is told.
 const SAID_BYTES: u64 = 2000;
 
@@ -76,14 +82,9 @@ pub fn revive(
     for _ in 0..TRIES {
         tell(Told::Runs(&etcd));
         let work = Work::beside(wanted.file)?;
-        let ports = [free_port()?, free_port()?];
-        let peer_url = format!("http://127.0.0.1:{}", ports[1].1);
-        let version = version(&etcd);
-        let staged = stage(wanted, &work.dir, &version, &peer_url, progress)?;
+        let staged = stage(wanted, &work.dir, &version(&etcd), PEER_URL, progress)?;
         let left_out = staged.left_out().clone();
-        let port = ports[0].1;
-        drop(ports);
-        replay(&etcd, &staged, &work, port, progress)?;
+        replay(&etcd, &staged, &work, progress)?;
         match staged.finish(progress)? {
             Finish::Done(revived) => {
                 return Ok(Made {
@@ -123,7 +124,8 @@ impl Work {
         };
         // What an earlier process of this number left.
         work.remove();
-        fs::create_dir(&work.dir).map_err(|source| Error::file("make", &work.dir, source))?;
+        let made = fs::DirBuilder::new().mode(0o700).create(&work.dir);
+        made.map_err(|source| Error::file("make", &work.dir, source))?;
         Ok(work)
     }
 
@@ -146,15 +148,6 @@ impl Drop for Work {
     }
 }
 
-/// A port nobody listens on, held until the listener is dropped.
-fn free_port() -> Result<(TcpListener, u16), Error> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
-        let port = listener.local_addr()?.port();
-        Ok((listener, port))
-    });
-    bound.map_err(|source| Error::file("listen on", Path::new("127.0.0.1"), source))
-}
-
 /// An etcd that is killed when dropped.
 struct Running(Child);
 
@@ -167,13 +160,7 @@ impl Drop for Running {
 }
 
 /// Runs etcd until it serves, which it does once it has applied its log, and ends it.
-fn replay(
-    etcd: &EtcdBinary,
-    staged: &Staged,
-    work: &Work,
-    port: u16,
-    progress: &Progress,
-) -> Result<(), Error> {
+fn replay(etcd: &EtcdBinary, staged: &Staged, work: &Work, progress: &Progress) -> Result<(), Error> {
     let log = work.log();
     let failed = |why: &str| Error::Replay {
         etcd: etcd.path.clone(),
@@ -183,13 +170,17 @@ fn replay(
     let errors = output
         .try_clone()
         .map_err(|source| Error::file("write", &log, source))?;
-    let client = format!("http://127.0.0.1:{port}");
+    let client = format!("unix://{CLIENT}");
     let (name, peer) = (staged.name(), staged.peer_url());
+    // etcd is in its directory, so that the names of its sockets are short whatever that is called.
+    let data_dir = std::path::absolute(staged.data_dir())
+        .map_err(|source| Error::file("find", staged.data_dir(), source))?;
     let spawned = Command::new(&etcd.path)
         // Flags of etcd may come from its environment.
         .env_clear()
         .arg(format!("--name={name}"))
-        .arg(format!("--data-dir={}", staged.data_dir().display()))
+        .current_dir(&work.dir)
+        .arg(joined("--data-dir=", &data_dir))
         .arg(format!("--listen-client-urls={client}"))
         .arg(format!("--advertise-client-urls={client}"))
         .arg(format!("--listen-peer-urls={peer}"))
@@ -208,7 +199,7 @@ fn replay(
     })?;
     let mut running = Running(spawned);
     let deadline = Instant::now() + REPLAY_LIMIT;
-    while !serves(port) {
+    while !serves(&work.dir) {
         progress.add(0)?;
         if let Ok(Some(status)) = running.0.try_wait() {
             return Err(failed(&format!("it ended with {status}")));
@@ -251,10 +242,19 @@ fn end(child: &mut Child, etcd: &EtcdBinary, failed: &dyn Fn(&str) -> Error) -> 
     }
 }
 
+/// A flag and a path, whatever bytes that is made of.
+fn joined(flag: &str, path: &Path) -> std::ffi::OsString {
+    let mut argument = std::ffi::OsString::from(flag);
+    argument.push(path);
+    argument
+}
+
 /// Whether it answers at all: etcd listens at once, and answers when it is ready.
-fn serves(port: u16) -> bool {
+fn serves(dir: &Path) -> bool {
     let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        // The name of a socket may not be long, and that of its directory is.
+        let dir = File::open(dir)?;
+        let mut stream = UnixStream::connect(format!("/proc/self/fd/{}/{CLIENT}", dir.as_raw_fd()))?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(b"GET /version HTTP/1.0\r\n\r\n")?;
         let mut answer = [0; 12];

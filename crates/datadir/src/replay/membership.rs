@@ -21,6 +21,17 @@ pub(crate) struct Era {
     since_36: bool,
     /// Of minor 3.5 or newer.
     since_35: bool,
+    /// Which release of 3.5, where that is known.
+    of_35: Option<Of35>,
+}
+
+/// What a release of 3.5 does to a row of `members` that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of35 {
+    /// Since 3.5.20: writes it anew.
+    Rewrites,
+    /// Before: leaves it as it is.
+    Keeps,
 }
 
 impl Era {
@@ -40,11 +51,27 @@ impl Era {
             is_34: !since_35 && newest.is_some(),
             since_36,
             since_35,
+            of_35: None,
+        }
+    }
+
+    /// The same, where the etcd that will replay the log is known.
+    pub(crate) fn replayed_by(self, version: &semver::Version) -> Era {
+        let of_35 = if version.patch >= 20 {
+            Of35::Rewrites
+        } else {
+            Of35::Keeps
+        };
+        Era {
+            is_34: version.minor == 4,
+            since_36: version.minor >= 6,
+            of_35: (version.minor == 5).then_some(of_35),
+            ..self
         }
     }
 
     fn rewrites(self) -> bool {
-        self.is_34 || self.since_36
+        self.is_34 || self.since_36 || self.of_35 == Some(Of35::Rewrites)
     }
 
     /// Whether this member writes the term beside the index.
@@ -188,6 +215,9 @@ fn rewrite(store: &mut Store, era: Era, member: &Member) -> Result<(), Stop> {
         .bucket("members")
         .and_then(|rows| rows.get(&Member::key(member.id)))
         == Some(&row);
+    if era.of_35 == Some(Of35::Keeps) {
+        return Ok(());
+    }
     if !same && !era.rewrites() {
         return Err(Stop::because(
             "whether the member's row is rewritten differs between releases of 3.5",
@@ -260,7 +290,12 @@ fn check_urls(store: &Store, new: &Member) -> Result<(), Stop> {
 
 /// Releases of 3.5 differ in what they do to rows of members that raft does not know.
 fn check_mirror(store: &Store, era: Era) -> Result<(), Stop> {
-    if era.is_34 || era.since_36 {
+    // A log from its first entry on makes both, the rows and the configuration.
+    let index = store
+        .bucket("meta")
+        .and_then(|rows| rows.get(b"consistent_index".as_slice()));
+    let from_the_first = index.is_none_or(|index| *index == [0; 8]);
+    if era.is_34 || era.since_36 || (era.of_35.is_some() && from_the_first) {
         return Ok(());
     }
     let mut known = conf_state(store)?

@@ -18,6 +18,7 @@ struct Case {
     small: Small,
     rows: Vec<(i64, i64, Option<KeyValue>, Vec<u8>)>,
     entries: Vec<(EntryKind, Vec<u8>)>,
+    by: Option<semver::Version>,
 }
 
 /// What came of it.
@@ -131,6 +132,9 @@ impl Case {
         entries.iter().for_each(|entry| survey.add(entry));
         let kinds = survey.kinds().clone();
         let mut learning = survey.learn(self.small.clone(), limit_bytes);
+        if let Some(version) = &self.by {
+            learning = learning.replayed_by(version);
+        }
         for (main, _, kv, gone) in &self.rows {
             match kv {
                 Some(kv) => learning.put(

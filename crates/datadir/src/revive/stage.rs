@@ -42,6 +42,7 @@ pub struct Staged {
     applied: Kinds,
     index: u64,
     beyond_commit: u64,
+    torn_bytes: u64,
 }
 
 /// What etcd did besides.
@@ -51,6 +52,15 @@ pub enum Finish {
     Done(Revived),
     /// Something else than to replay, e.g. it ended a lease that ran out meanwhile; it has to be done again.
     Strayed(Kinds),
+}
+
+/// What etcd wrote to its log behind what was there.
+#[derive(Debug, Default)]
+struct After {
+    /// It told its attributes, which it does when everything before is applied.
+    published: bool,
+    /// What not every start brings.
+    strayed: Kinds,
 }
 
 /// Makes a directory in `work`, which is empty, for an etcd of `version` that will have `peer_url`.
@@ -89,14 +99,14 @@ pub fn stage(
     member.for_each_entry(|entry| {
         match takes(entry) {
             Takes::Request => extension.add(entry.data)?,
-            Takes::Membership => members.add(entry),
+            Takes::Members | Takes::Cluster => members.add(entry),
             Takes::Nothing => {}
         }
         applied.count(entry);
         Ok(true)
     })?;
     let fed = extension.end()?;
-    let (store, left_out) = member.apply_membership(members)?;
+    let (store, left_out) = member.apply_membership(members, version)?;
     Ok(Staged {
         file: revive.file.to_owned(),
         data_dir,
@@ -107,6 +117,7 @@ pub fn stage(
         left_out,
         index: member.last_index(),
         beyond_commit: member.beyond_commit(),
+        torn_bytes: member.torn_bytes(),
     })
 }
 
@@ -126,7 +137,7 @@ fn copy_database(member: &Member, to: &Path, progress: &Progress) -> Result<(), 
 
 impl Member {
     /// Applies only what concerns the members and the cluster. Out: how they are then, and what could not be told.
-    fn apply_membership(&self, survey: Survey) -> Result<(Store, Kinds), Error> {
+    fn apply_membership(&self, survey: Survey, version: &Version) -> Result<(Store, Kinds), Error> {
         let kinds = survey.kinds().clone();
         // Neither authentication nor alarms keep such entries from being applied.
         let small = crate::replay::Small {
@@ -134,13 +145,17 @@ impl Member {
             alarmed: false,
             ..self.small()?
         };
-        let mut applying = survey.learn(small, usize::MAX).apply();
-        let mut stopped = false;
+        let mut applying = survey.learn(small, usize::MAX).replayed_by(version).apply();
+        // Of the members nothing can be told after the first doubt; the cluster's version does not depend on them.
+        let mut doubt = [false; 2];
         self.for_each_entry(|entry| {
-            if takes(entry) == Takes::Membership {
-                stopped = applying.entry(entry).is_err();
-            }
-            Ok(!stopped)
+            let doubt = match takes(entry) {
+                Takes::Members => &mut doubt[0],
+                Takes::Cluster => &mut doubt[1],
+                Takes::Request | Takes::Nothing => return Ok(true),
+            };
+            *doubt = *doubt || applying.entry(entry).is_err();
+            Ok(true)
         })?;
         let left_out = kinds.without(applying.applied());
         Ok((
@@ -174,14 +189,19 @@ impl Staged {
     /// Makes the snapshot of what etcd left, after it served and ended.
     pub fn finish(self, progress: &Progress) -> Result<Finish, Error> {
         let _lock = hold(&self.data_dir)?;
-        let strayed = self.strayed()?;
-        if strayed.total() > 0 {
-            return Ok(Finish::Strayed(strayed));
+        let after = self.after()?;
+        if after.strayed.total() > 0 {
+            return Ok(Finish::Strayed(after.strayed));
         }
         let (source, index) = opened(&look::db_path(&self.data_dir))?;
-        if index < self.fed {
+        // 3.4 does not write the index of an entry that changes no key.
+        let reached = index >= self.fed || source.numbers().term.is_none();
+        if !reached || !after.published {
             return Err(Error::refused(
-                format!("etcd applied entries up to {index} of {}", self.fed),
+                format!(
+                    "etcd did not serve, and applied entries up to {index} of {}",
+                    self.fed
+                ),
                 "it ended too early; its log tells why",
             ));
         }
@@ -208,26 +228,29 @@ impl Staged {
             index: self.index,
             applied: self.applied,
             beyond_commit: self.beyond_commit,
+            torn_bytes: self.torn_bytes,
             bytes,
         }))
     }
 
-    /// What stands in etcd's log behind the requests, but for what every start brings.
-    fn strayed(&self) -> Result<Kinds, Error> {
+    /// What stands in etcd's log behind the requests.
+    fn after(&self) -> Result<After, Error> {
         let log = Log::read(&self.data_dir.join("member/wal"))?;
         if let Some(damage) = log.end().to_error() {
             return Err(damage);
         }
-        let mut strayed = Kinds::default();
+        let mut after = After::default();
         if log.last_index() > self.fed {
             let mut entries = log.entries(self.fed + 1)?;
             while let Some(entry) = entries.read_next()? {
-                if takes(&entry) == Takes::Request {
-                    strayed.count(&entry);
+                match takes(&entry) {
+                    Takes::Request => after.strayed.count(&entry),
+                    Takes::Members => after.published = true,
+                    Takes::Cluster | Takes::Nothing => {}
                 }
             }
         }
-        Ok(strayed)
+        Ok(after)
     }
 
     /// The buckets that are not the copy's own: the dead member's, and its place in its log.

@@ -29,6 +29,7 @@ pub fn compare(etcd: &Etcd, ours: &Path, theirs: &Path, made: &Made, random: &mu
     let (_, compacted) = etcd.revisions();
     etcd.save(theirs);
     let real = Source::open(theirs).unwrap();
+    assert_eq!(made.left_out.total(), 0, "{}", made.left_out);
     for bucket in SMALL {
         assert_eq!(rows(&snapshot, bucket), rows(&real, bucket), "rows of {bucket}");
     }

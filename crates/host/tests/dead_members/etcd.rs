@@ -62,6 +62,8 @@ pub struct Flags {
     pub long_batches: bool,
     /// The same ports again, since a member's URLs are in its rows.
     pub ports: Option<(u16, u16)>,
+    /// It takes a raft snapshot after so many entries.
+    pub snapshot_count: Option<u32>,
     /// Its name and all members, if it is not alone.
     pub cluster: Option<(String, String)>,
 }
@@ -129,6 +131,11 @@ impl Etcd {
         if flags.long_batches {
             command.args(["--backend-batch-interval=10m", "--backend-batch-limit=1000000"]);
         }
+        command.args(
+            flags
+                .snapshot_count
+                .map(|count| format!("--snapshot-count={count}")),
+        );
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -193,3 +193,32 @@ fn attributes_are_rewritten_where_that_is_certain() {
     );
     assert!(describe(of_36(), 2, "").run().stop.is_some());
 }
+
+#[test]
+fn releases_of_35_are_told_apart_where_they_are_known() {
+    let new = |patch| {
+        let mut case = describe(of_35(), 1, "http://new:1");
+        case.by = Some(semver::Version::new(3, 5, patch));
+        let result = case.run();
+        assert_eq!(result.stop, None);
+        row(&result, "members", "1").unwrap()
+    };
+    assert_eq!(new(19), ONE);
+    assert_eq!(new(20), ONE.replace("a:2", "new:1"));
+    // From the first entry on it needs no raft configuration.
+    let add = |case, id: u64| {
+        change(
+            case,
+            0,
+            id,
+            &format!(r#"{{"id":{id},"peerURLs":["http://m{id}:1"],"name":"m1"}}"#),
+        )
+    };
+    let mut case = describe(add(add(Case::default(), 1), 2), 1, "http://new:1");
+    assert!(case.run().stop.is_some());
+    case.by = Some(semver::Version::new(3, 5, 35));
+    let result = case.run();
+    assert_eq!(result.stop, None);
+    assert!(row(&result, "members", "1").unwrap().contains("http://new:1"));
+    assert!(row(&result, "members", "2").is_some());
+}

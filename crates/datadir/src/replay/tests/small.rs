@@ -118,3 +118,74 @@ fn the_clusters_version_only_rises() {
         assert!(set(seeded(), strange).run().stop.is_some(), "{strange}");
     }
 }
+
+#[test]
+fn a_log_that_touches_too_much_is_not_applied_at_all() {
+    let long = |number: usize| PutRequest {
+        key: number.to_be_bytes().repeat(1 << 20),
+        ..Default::default()
+    };
+    let mut survey = Survey::default();
+    let requests: Vec<Vec<u8>> = (0..40)
+        .map(|number| InternalRaftRequest {
+            put: Some(long(number)),
+            ..Default::default()
+        })
+        .map(|request| request.encode_to_vec())
+        .collect();
+    let entries: Vec<Entry<'_>> = (1..)
+        .zip(&requests)
+        .map(|(index, data)| Entry {
+            index,
+            term: 1,
+            kind: EntryKind::Normal,
+            data,
+        })
+        .collect();
+    entries.iter().for_each(|entry| survey.add(entry));
+    assert_eq!(survey.stop().unwrap().index, 32);
+    assert_eq!(survey.kinds().total(), 40);
+    let mut applying = survey.learn(Small::default(), usize::MAX).apply();
+    let stop = applying.entry(&entries[0]).unwrap_err();
+    assert!(stop.why.contains("memory"), "{stop}");
+}
+
+proptest::proptest! {
+    /// Whatever an entry holds, it is applied or not, and nothing panics.
+    #[test]
+    fn any_entry_is_applied_or_not(
+        entries in proptest::collection::vec((0u8..3, proptest::collection::vec(proptest::num::u8::ANY, 0..40)), 0..20),
+    ) {
+        let mut case = seeded();
+        for (kind, data) in entries {
+            let kind = [EntryKind::Normal, EntryKind::ConfChange, EntryKind::ConfChangeV2][usize::from(kind)];
+            case = case.entry(kind, &data);
+        }
+        let result = case.run();
+        proptest::prop_assert_eq!(
+            result.applied.total() + u64::from(result.stop.is_some()) <= result.kinds.total(),
+            true
+        );
+    }
+
+    /// Requests whose bytes were changed, too.
+    #[test]
+    fn any_changed_request_is_applied_or_not(at in 0usize..200, to in proptest::num::u8::ANY) {
+        let mut case = seeded()
+            .put(PutRequest { lease: 5, prev_kv: true, ..put("a", "value") })
+            .delete("a", "c")
+            .grant(77, 60)
+            .revoke(5)
+            .compact(7);
+        let mut left = at;
+        for (_, data) in &mut case.entries {
+            if let Some(byte) = data.get_mut(left) {
+                *byte = to;
+                break;
+            }
+            left -= data.len();
+        }
+        let result = case.run();
+        proptest::prop_assert!(result.applied.total() <= 5);
+    }
+}
