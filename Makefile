@@ -106,11 +106,17 @@ sim: host ## the simulator over SEEDS seeds (default 1000)
 	cargo run --profile sim -p quorate-sim --bin qsim -- kube --seeds $(SEEDS)
 
 .PHONY: bench
-bench: bench-host bench-kube ## all figures; a verdict on nothing
+bench: bench-host bench-data bench-kube ## all figures; a verdict on nothing
+
+RELEASED = QUORATE_BINARY=$(abspath $(or $(CARGO_TARGET_DIR),target)/release/quorate)
 
 .PHONY: bench-host
 bench-host: host tools build ## sizes, ratios and write gaps of this machine
-	cargo bench --profile dev -p quorate-tests --bench host
+	$(RELEASED) cargo bench --profile dev -p quorate-tests --bench host
+
+.PHONY: bench-data
+bench-data: host tools build ## snapshots of 100 MB, 400 MB and 2 GB verified, restored and defragmented, beside etcdutl
+	$(RELEASED) cargo bench --profile dev -p quorate-tests --bench data
 
 .PHONY: bench-kube
 bench-kube: export RELEASE = 1

@@ -28,8 +28,13 @@ fn free_ports() -> u16 {
         .expect("some ports are free")
 }
 
-/// The binary under test, built beside this test.
+/// The binary under test, built beside this test; benches say which one they mean.
 pub fn binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("QUORATE_BINARY").filter(|path| !path.is_empty()) {
+        let named = PathBuf::from(named);
+        assert!(named.exists(), "QUORATE_BINARY={} is missing", named.display());
+        return named;
+    }
     let test = std::env::current_exe().expect("a test has a path");
     let dir = test
         .parent()
