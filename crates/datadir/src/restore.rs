@@ -7,7 +7,8 @@
 //!
 //! In: a snapshot file and who the member is. Out: a directory that etcd starts from. It is made under another name and
 //! gets its own when all of it is on the disk. Memory: a few pages.
-//! Never: anything overwritten; a directory that is half made under its name.
+//! Never: a snapshot taken whose hash is wrong, or, where it has none, whose pages do not hold together; anything
+//! overwritten; a directory that is half made under its name.
 
 mod database;
 mod place;
@@ -18,6 +19,7 @@ use semver::Version;
 
 use crate::mvcc::Source;
 use crate::progress::Progress;
+use crate::verify::verify;
 use crate::{Error, Roster, Target, snap_file, wal};
 use database::Shape;
 use place::Place;
@@ -91,6 +93,10 @@ pub fn restore(wanted: &Restore, progress: &Progress) -> Result<Restored, Error>
         to_revision: wanted.to_revision,
     };
     shape.check(&source)?;
+    if !source.bolt().has_digest() {
+        // No hash speaks for it: only what holds together is taken.
+        verify(&source, progress)?;
+    }
     let place = Place::prepare(&wanted.data_dir, wanted.wal_dir.as_deref())?;
     let made = database::make(&source, &shape, &place.db(), progress)?;
     wal::write_restored(&place.wal(), member_id, &roster, target)?;

@@ -5,12 +5,13 @@
 
 mod after;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use after::goes_on;
 use quorate_datadir::{
-    Progress, Restore, Source, db_path, defrag, hash_kv, restore, status, verify, verify_member,
+    Error, Progress, Restore, Source, db_path, defrag, hash_kv, restore, status, verify, verify_member,
 };
 use quorate_workloads::{Addresses, Made, Said, Start, Workload, binary, newest, versions};
 
@@ -53,6 +54,40 @@ fn every_database_is_read_restored_and_defragmented() {
             });
         }
     });
+}
+
+/// A database that was copied from a directory has no hash. It is restored if it is asked for, and if it is whole.
+#[test]
+fn without_a_hash_only_what_holds_together_is_restored() {
+    let made = Workload::Txns.make(&newest("3.6"));
+    let db = db_path(&made.data_dir);
+    let wanted = |snapshot: &Path, skip_hash_check| Restore {
+        snapshot: snapshot.to_owned(),
+        data_dir: made.root().join("copied"),
+        wal_dir: None,
+        name: "m0".to_owned(),
+        initial_cluster: "m0=http://127.0.0.1:2380".to_owned(),
+        token: TOKEN.to_owned(),
+        peer_urls: "http://127.0.0.1:2380".to_owned(),
+        skip_hash_check,
+        bump: None,
+        to_revision: None,
+        for_version: None,
+    };
+    let refused = restore(&wanted(&db, false), &Progress::new()).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    let mut bytes = fs::read(&db).unwrap();
+    // Its kind, said by every page behind the metas.
+    for kind in bytes.iter_mut().skip(2 * 4096 + 8).step_by(4096) {
+        *kind ^= 0x80;
+    }
+    let damaged = made.root().join("damaged.db");
+    fs::write(&damaged, &bytes).unwrap();
+    let refused = restore(&wanted(&damaged, true), &Progress::new()).unwrap_err();
+    assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+    assert!(!made.root().join("copied").exists(), "nothing was made");
+    let done = restore(&wanted(&db, true), &Progress::new()).unwrap();
+    assert_eq!(done.revision, made.said.revision);
 }
 
 /// Our numbers are those of etcd and of its own tool.
