@@ -175,7 +175,8 @@ fn replay(etcd: &EtcdBinary, staged: &Staged, work: &Work, progress: &Progress) 
     // etcd is in its directory, so that the names of its sockets are short whatever that is called.
     let data_dir = std::path::absolute(staged.data_dir())
         .map_err(|source| Error::file("find", staged.data_dir(), source))?;
-    let spawned = Command::new(&etcd.path)
+    let program = std::path::absolute(&etcd.path).unwrap_or_else(|_| etcd.path.clone());
+    let spawned = Command::new(program)
         // Flags of etcd may come from its environment.
         .env_clear()
         .arg(format!("--name={name}"))
