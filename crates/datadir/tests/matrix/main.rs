@@ -14,6 +14,7 @@ use quorate_datadir::{
     Error, Progress, Restore, Source, db_path, defrag, hash_kv, restore, status, verify, verify_member,
 };
 use quorate_workloads::{Addresses, Made, Said, Start, Workload, binary, newest, versions};
+use semver::Version;
 
 const TOKEN: &str = "restored";
 
@@ -88,6 +89,48 @@ fn without_a_hash_only_what_holds_together_is_restored() {
     assert!(!made.root().join("copied").exists(), "nothing was made");
     let done = restore(&wanted(&db, true), &Progress::new()).unwrap();
     assert_eq!(done.revision, made.said.revision);
+}
+
+/// A newer etcd starts on it as it is; an older one if it was made for it.
+#[test]
+fn other_versions_start_on_what_was_restored() {
+    let versions = ["3.4", "3.5", "3.6", "3.7"].map(newest);
+    for saved in &versions {
+        let made = Workload::Compacted.make(saved);
+        for started in versions.iter().filter(|version| *version != saved) {
+            let at = Addresses::free();
+            let data_dir = made.root().join(format!("for-{started}"));
+            let started_version = started.parse::<Version>().unwrap();
+            let older = started_version < saved.parse::<Version>().unwrap();
+            let wanted = Restore {
+                snapshot: made.snapshot.clone(),
+                data_dir: data_dir.clone(),
+                wal_dir: None,
+                name: "m0".to_owned(),
+                initial_cluster: format!("m0={}", at.peer),
+                token: TOKEN.to_owned(),
+                peer_urls: at.peer.clone(),
+                skip_hash_check: false,
+                bump: None,
+                to_revision: None,
+                for_version: older.then_some(started_version),
+            };
+            restore(&wanted, &Progress::new()).unwrap();
+            let start = Start {
+                addresses: Some(at),
+                flags: vec![format!("--initial-cluster-token={TOKEN}")],
+                ..Start::new(started, &data_dir)
+            };
+            let server = start.serve();
+            let client = server.client();
+            let said = Said::by(&client);
+            assert_eq!(said.revision, made.said.revision, "{saved} on {started}");
+            let last = |said: &Said| said.hashes.last().map(|hash| hash.hash);
+            assert_eq!(last(&said), last(&made.said), "{saved} on {started}");
+            goes_on(&client);
+            server.kill();
+        }
+    }
 }
 
 /// Our numbers are those of etcd and of its own tool.
