@@ -12,6 +12,9 @@ use super::page_map::PageMap;
 use super::rows::{Row, Rows};
 use crate::Error;
 
+/// The keys of the bucket with all the revisions: a revision, or one with a mark behind it.
+const REVISION_KEYS: std::ops::RangeInclusive<usize> = 17..=18;
+
 /// What the pages of a file are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
@@ -47,6 +50,9 @@ impl Bolt {
             let bucket = Bucket::of(row.value).map_err(|why| self.damaged(place, why))?;
             take(&name, None)?;
             let mut rows = Rows::new(self, bucket);
+            if name == crate::mvcc::bucket::KEY {
+                rows = rows.with_keys_of(REVISION_KEYS);
+            }
             let mut count = 0;
             while let Some(row) = rows.next_marking(&mut map)? {
                 if row.bucket {

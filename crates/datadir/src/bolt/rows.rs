@@ -5,8 +5,10 @@
 //! present leaf, and a window of the file where leaves lie one behind the other.
 //! Never: a row out of order; a page met twice by one walk (pages that name each other would never end).
 
+use std::ops::RangeInclusive;
+
 use super::file::{Bolt, Bucket, Place};
-use super::page::{Header, Page, Wrong};
+use super::page::{Header, KEY_MAX, Page, Wrong};
 use super::page_map::PageMap;
 use crate::Error;
 
@@ -51,6 +53,8 @@ pub struct Rows<'a> {
     floor: Vec<u8>,
     has_floor: bool,
     met: u64,
+    /// How long keys are.
+    widths: RangeInclusive<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +76,14 @@ impl<'a> Rows<'a> {
             floor: Vec::new(),
             has_floor: false,
             met: 0,
+            widths: 1..=KEY_MAX,
         }
+    }
+
+    /// Keys are so long, those in branches too: where a branch's last key ends, nothing in its page tells.
+    pub(crate) fn with_keys_of(mut self, widths: RangeInclusive<usize>) -> Rows<'a> {
+        self.widths = widths;
+        self
     }
 
     /// The next row: its key and its value. A row that holds a bucket is damage here: etcd's buckets hold none.
@@ -241,12 +252,22 @@ impl<'a> Rows<'a> {
                 }
             }
             let end = page.packed().map_err(|wrong| wrong_at(bolt, id, &wrong))?;
-            if bytes.len() - end >= 2 * bolt.page_size() as usize {
+            // As many pages as are needed, or, by older bbolt, one more if all of them are full.
+            if bytes.len() - end > bolt.page_size() as usize {
                 return Err(bolt.damaged(Place::page(id), "it says that it is longer than it is"));
             }
             if !page.leaf && page.count < 2 {
                 let why = "it is a branch with fewer than two children: etcd crashes when it deletes there";
                 return Err(bolt.damaged(Place::page(id), why));
+            }
+            let children = if page.leaf { 0 } else { page.count };
+            for index in 0..children {
+                let child = page.child(index).map_err(|wrong| wrong_at(bolt, id, &wrong))?;
+                if !self.widths.contains(&child.key.len()) {
+                    let element = Some(index);
+                    let why = "its key is not as long as keys are here";
+                    return Err(bolt.damaged(Place { page: id, element }, why));
+                }
             }
         }
         if page.leaf {
