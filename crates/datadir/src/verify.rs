@@ -36,8 +36,9 @@ impl Verdict {
         if self.digest.is_some() {
             "nothing: the hash that etcd sent covers every byte"
         } else {
-            "there is no hash behind the pages, so bytes changed inside values, or inside keys without changing their \
-             order, would not be seen; compare HashKV with another member's"
+            "there is no hash behind the pages, so bytes changed inside values, inside keys without changing their order, \
+             or in the number of a page that then leads to an older one, would not be seen; compare HashKV with \
+             another member's"
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum Part {
     Header,
     /// Where a row is in its page, and how long.
     Element,
+    /// The number of the page where a bucket or a branch goes on.
+    Pointer,
     /// The list of free pages.
     Freelist,
     /// A key, of a row, of a branch or of a bucket.
@@ -27,11 +29,12 @@ pub enum Part {
 }
 
 impl Part {
-    /// Whether a change there may go unseen: nothing that holds the file together passes through it.
+    /// Whether a change there may go unseen. The number of a page is among them: pages are freed and not cleared, so that
+    /// another number may lead to what was there before, or to a part of what is, and that holds together as well.
     pub fn may_hide(self) -> bool {
         matches!(
             self,
-            Part::Key | Part::Value | Part::Slack | Part::Free | Part::Tail
+            Part::Pointer | Part::Key | Part::Value | Part::Slack | Part::Free | Part::Tail
         )
     }
 
@@ -47,6 +50,7 @@ impl fmt::Display for Part {
             Part::Meta => "meta",
             Part::Header => "header",
             Part::Element => "element",
+            Part::Pointer => "pointer",
             Part::Freelist => "freelist",
             Part::Key => "key",
             Part::Value => "value",
@@ -146,6 +150,7 @@ impl Layout {
             if !is_leaf {
                 let (key, size) = (element + word(bytes, element) as usize, word(bytes, element + 4));
                 self.mark(key, size as usize, Part::Key);
+                self.mark(element + 8, 8, Part::Pointer);
                 children.push(long(bytes, element + 8) as usize);
                 continue;
             }
@@ -155,7 +160,8 @@ impl Layout {
             self.mark(key, size, Part::Key);
             self.mark(value, length, Part::Value);
             if is_root && word(bytes, element) == 1 {
-                self.mark(value, 16, Part::Header);
+                self.mark(value, 8, Part::Pointer);
+                self.mark(value + 8, 8, Part::Header);
                 match long(bytes, value) {
                     0 => drop(self.page_at(bytes, value + 16, false)),
                     page => children.push(page as usize),

@@ -1,6 +1,7 @@
 //! Every bit of a page of each kind, and many bits and lengths by chance, of files of real etcd: with a hash behind the
 //! pages every change is seen. Without one, a change goes unseen only where nothing could tell: in values, in keys that
-//! stay in order, in what is unused. A log or a snapshot file is never read as another one.
+//! stay in order, in what is unused, and, seldom, in the number of a page that then is one from before. A log or a
+//! snapshot file is never read as another one.
 
 mod layout;
 mod subject;
@@ -188,6 +189,14 @@ impl Campaign {
             return;
         };
         assert!(part.may_hide(), "bit {bit}, in a {part}, went unseen");
+        if part == Part::Pointer {
+            assert_eq!(
+                verdict.hash == self.hash,
+                rows == self.rows,
+                "bit {bit}, in a {part}"
+            );
+            return;
+        }
         assert_eq!(rows.len(), self.rows.len(), "bit {bit}, in a {part}");
         let changed = rows.iter().zip(&self.rows).filter(|(new, old)| new != old);
         let changed: Vec<_> = changed.collect();
