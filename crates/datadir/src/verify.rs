@@ -162,7 +162,7 @@ fn walk(source: &Source, progress: &Progress) -> Result<Walked, Error> {
     let bolt = source.bolt();
     let compacted = source.compact_revision();
     let mut hash = 0;
-    let mut history = History::new(compacted);
+    let mut history = History::new(compacted, source.numbers().compaction_is_done);
     let mut stream = HashRows::new(source.current_revision(), None, None);
     let structure = bolt.check(|name, row| {
         let Some(row) = row else {

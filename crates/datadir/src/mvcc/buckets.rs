@@ -56,6 +56,8 @@ pub struct Numbers {
     pub term: Option<u64>,
     /// The last compaction: begun, if that is the newer one, or finished.
     pub compacted: Option<i64>,
+    /// That one was finished: what it takes away is gone.
+    pub compaction_is_done: bool,
     /// The storage version.
     pub storage_version: Option<Version>,
     /// The cluster's version.
@@ -90,10 +92,13 @@ impl Numbers {
             let read = std::str::from_utf8(&value).ok().map(Version::parse);
             Ok(Some(read.and_then(Result::ok).ok_or_else(|| odd(key))?))
         };
+        let scheduled = revision(meta::SCHEDULED_COMPACTION)?;
+        let finished = revision(meta::FINISHED_COMPACTION)?;
         Ok(Numbers {
             consistent_index: number(meta::CONSISTENT_INDEX)?,
             term: number(meta::TERM)?,
-            compacted: revision(meta::SCHEDULED_COMPACTION)?.max(revision(meta::FINISHED_COMPACTION)?),
+            compacted: scheduled.max(finished),
+            compaction_is_done: finished >= scheduled,
             storage_version: version(bucket::META, meta::STORAGE_VERSION)?,
             cluster_version: version(bucket::CLUSTER, meta::CLUSTER_VERSION)?,
         })

@@ -111,18 +111,21 @@ impl State {
 pub(crate) struct History {
     keys: KeyIndex<State>,
     compacted: i64,
+    /// The compaction was finished.
+    done: bool,
     last: Option<RowKey>,
     /// Rows so far.
     rows: u32,
 }
 
 impl History {
-    /// A history that was compacted up to there.
-    pub(crate) fn new(compacted: Option<i64>) -> History {
+    /// A history that was compacted up to there, or is being.
+    pub(crate) fn new(compacted: Option<i64>, done: bool) -> History {
         History {
             keys: KeyIndex::new(),
             // A compaction at revision 0 is allowed, and there is no revision 1.
             compacted: compacted.unwrap_or(1).max(1),
+            done,
             last: None,
             rows: 0,
         }
@@ -155,6 +158,9 @@ impl History {
             if *kv != only_key {
                 return Err("it is a deletion and has more than a key");
             }
+            if self.done && main < self.compacted {
+                return Err("it is a deletion that the compaction took away");
+            }
             return match self.keys.remove(kv.key) {
                 None if whole => Err("it deletes a key that is not there"),
                 _ => Ok(()),
@@ -171,6 +177,9 @@ impl History {
         let follows = match before {
             Some(before) if whole => {
                 kv.create_revision == before.create() && kv.version as u32 == before.version().wrapping_add(1)
+            }
+            Some(_) if self.done => {
+                return Err("the compaction took away one of this key's rows, and both are there");
             }
             Some(before) => {
                 kv.create_revision > before.create()
@@ -297,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_history_is_followed() {
-        let mut history = History::new(None);
+        let mut history = History::new(None, true);
         history.take(row(2, 0, false), &put(b"a", 2, 2, 1)).unwrap();
         history.take(row(3, 0, false), &put(b"a", 2, 3, 2)).unwrap();
         history.take(row(3, 1, false), &put(b"b", 3, 3, 1)).unwrap();
@@ -309,9 +318,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_compaction_takes_away_is_gone_once_it_is_done() {
+        for done in [true, false] {
+            let mut history = History::new(Some(10), done);
+            history.take(row(4, 0, false), &put(b"a", 2, 4, 2)).unwrap();
+            assert_eq!(history.take(row(6, 0, false), &put(b"a", 2, 6, 3)).is_err(), done);
+            assert_eq!(history.take(row(7, 0, true), &deletion(b"b")).is_err(), done);
+            history.take(row(10, 0, true), &deletion(b"c")).unwrap();
+        }
+    }
+
+    #[test]
     fn what_cannot_follow_is_found() {
         let begun = || {
-            let mut history = History::new(Some(10));
+            let mut history = History::new(Some(10), true);
             history.take(row(7, 0, false), &put(b"a", 2, 7, 5)).unwrap();
             history.take(row(11, 0, false), &put(b"b", 11, 11, 1)).unwrap();
             history
