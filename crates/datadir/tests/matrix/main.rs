@@ -214,7 +214,7 @@ fn restored(made: &Made, name: &str, dir: &str, addresses: &[(String, Addresses)
 
 /// One member, or each of three; etcd of the snapshot's version starts and says the same.
 fn is_restored(made: &Made) {
-    let sizes: &[usize] = if matches!(made.workload, Workload::Small(_) | Workload::Large) && !full() {
+    let sizes: &[usize] = if matches!(made.workload, Workload::Small(_) | Workload::Large) {
         &[1]
     } else {
         &[1, 3]
