@@ -299,16 +299,33 @@ fn rss_anon(pid: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// A group of processes with a limit to their memory, by either version of cgroups.
+fn group() -> std::io::Result<PathBuf> {
+    let name = format!("quorate-bench-{}", std::process::id());
+    let first = Path::new("/sys/fs/cgroup/memory");
+    if first.join("memory.limit_in_bytes").exists() {
+        let group = first.join(name);
+        fs::create_dir(&group)?;
+        fs::write(group.join("memory.limit_in_bytes"), MEMORY_LIMIT.to_string())?;
+        return Ok(group);
+    }
+    let root = Path::new("/sys/fs/cgroup");
+    if !root.join("cgroup.controllers").exists() {
+        return Err(std::io::Error::other("there is no memory controller"));
+    }
+    let group = root.join(name);
+    fs::create_dir(&group)?;
+    fs::write(group.join("memory.max"), MEMORY_LIMIT.to_string())?;
+    fs::write(group.join("memory.swap.max"), "0")?;
+    Ok(group)
+}
+
 /// Runs a command with so little memory, the kernel's cache of its files included.
 fn limited(command: Command) -> String {
-    let group = PathBuf::from(format!("/sys/fs/cgroup/quorate-bench-{}", std::process::id()));
-    let made = fs::create_dir(&group)
-        .and_then(|()| fs::write(group.join("memory.max"), MEMORY_LIMIT.to_string()))
-        .and_then(|()| fs::write(group.join("memory.swap.max"), "0"));
-    if let Err(error) = made {
-        let _ = fs::remove_dir(&group);
-        return format!("not tried, no cgroup can be made ({error})");
-    }
+    let group = match group() {
+        Ok(group) => group,
+        Err(error) => return format!("not tried, no group can be made ({error})"),
+    };
     let began = Instant::now();
     let mut shell = Command::new("sh");
     shell
