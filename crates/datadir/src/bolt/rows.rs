@@ -256,6 +256,10 @@ impl<'a> Rows<'a> {
             if bytes.len() - end > bolt.page_size() as usize {
                 return Err(bolt.damaged(Place::page(id), "it says that it is longer than it is"));
             }
+            // An empty bucket has no page of its own; only a file without buckets has an empty page, its root.
+            if page.count == 0 && id != bolt.meta.root {
+                return Err(bolt.damaged(Place::page(id), "there is nothing in it"));
+            }
             if !page.leaf && page.count < 2 {
                 let why = "it is a branch with fewer than two children: etcd crashes when it deletes there";
                 return Err(bolt.damaged(Place::page(id), why));
