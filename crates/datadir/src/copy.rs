@@ -27,7 +27,7 @@ pub(crate) fn copy(
         return progress.add(length);
     }
     let mut done = 0;
-    let mut push = Push::default();
+    let mut push = Push::from(0);
     while done < length {
         let (mut at_from, mut at_to) = (done, done);
         let want = usize::try_from((length - done).min(PIECE)).unwrap_or(usize::MAX);

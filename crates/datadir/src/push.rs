@@ -13,13 +13,18 @@ use std::thread::JoinHandle;
 const EVERY: u64 = 32 << 20;
 
 /// Pushes a file to the disk, from a thread of its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Push {
     at: u64,
     thread: Option<(SyncSender<()>, JoinHandle<io::Result<()>>)>,
 }
 
 impl Push {
+    /// What is before `at` was there already.
+    pub(crate) fn from(at: u64) -> Push {
+        Push { at, thread: None }
+    }
+
     /// `file` has been written up to there.
     pub(crate) fn written(&mut self, file: &File, to: u64) {
         if to.saturating_sub(self.at) < EVERY {

@@ -39,7 +39,7 @@ impl Out {
             next,
             buffer: Vec::with_capacity(CHUNK + page_size as usize),
             offset,
-            push: Push::default(),
+            push: Push::from(offset),
         }
     }
 
