@@ -90,6 +90,20 @@ pub fn revive(revive: &Revive<'_>, progress: &Progress) -> Result<Revival, Error
     member.revive(revive.file, progress)
 }
 
+/// The snapshot `file` to be, under another name yet: a copy of `bolt`, to be changed.
+fn draft_of(bolt: &Bolt, file: &Path, progress: &Progress) -> Result<(Draft, Bolt), Error> {
+    let draft = Draft::among_others(file).map_err(Error::write(file))?;
+    progress.expect(bolt.size().saturating_mul(2));
+    copy::copy(
+        (bolt.file(), bolt.path()),
+        (draft.file(), file),
+        bolt.size(),
+        progress,
+    )?;
+    let copied = Bolt::from_file(draft.file().try_clone().map_err(Error::write(file))?, file)?;
+    Ok((draft, copied))
+}
+
 /// The snapshot does not go into the directory it is made of.
 fn check_place(revive: &Revive<'_>) -> Result<(), Error> {
     let parent = durable::parent(revive.file);
@@ -165,12 +179,7 @@ impl Member {
             let (applying, stop) = self.apply(applying, |_, _| Ok(()))?;
             return Ok(stopped(stop.unwrap_or(expected), applying.applied().clone()));
         }
-        let draft = Draft::among_others(file).map_err(Error::write(file))?;
-        let bolt = self.source.bolt();
-        let length = bolt.high_water().saturating_mul(u64::from(bolt.page_size()));
-        progress.expect(length.saturating_mul(2));
-        copy::copy((bolt.file(), bolt.path()), (draft.file(), file), length, progress)?;
-        let copied = Bolt::from_file(draft.file().try_clone().map_err(Error::write(file))?, file)?;
+        let (draft, copied) = draft_of(self.source.bolt(), file, progress)?;
         let mut edit = Edit::new(
             &copied,
             draft.file().try_clone().map_err(Error::write(file))?,

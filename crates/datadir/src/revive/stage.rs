@@ -17,7 +17,6 @@ use semver::Version;
 
 use super::{Member, Revive, Revived, check_place, hold, opened};
 use crate::bolt::{Bolt, Edit};
-use crate::durable::Draft;
 use crate::mvcc::meta;
 use crate::progress::Progress;
 use crate::replay::{Kinds, SmallRows, Store, Survey, Takes, takes};
@@ -206,11 +205,7 @@ impl Staged {
             ));
         }
         let (bolt, file) = (source.bolt(), &self.file);
-        let draft = Draft::among_others(file).map_err(Error::write(file))?;
-        let length = bolt.high_water().saturating_mul(u64::from(bolt.page_size()));
-        progress.expect(length.saturating_mul(2));
-        copy::copy((bolt.file(), bolt.path()), (draft.file(), file), length, progress)?;
-        let copied = Bolt::from_file(draft.file().try_clone().map_err(Error::write(file))?, file)?;
+        let (draft, copied) = super::draft_of(bolt, file, progress)?;
         let mut edit = Edit::new(
             &copied,
             draft.file().try_clone().map_err(Error::write(file))?,
