@@ -6,5 +6,7 @@
 //! its archive could not be read.
 
 mod error;
+mod store;
 
 pub use error::{Error, Trouble};
+pub use store::{CreateOnly, Created, Credentials, Deleted, Found, Store, StoreOptions, StoreUrl, Upload};
