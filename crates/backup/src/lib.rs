@@ -6,5 +6,6 @@
 //! its archive could not be read.
 
 mod error;
+pub mod etcdbr;
 
 pub use error::{Error, Trouble};
