@@ -5,6 +5,9 @@ use quorate_datadir::KeyValue;
 
 use super::*;
 
+/// A row's key and value, and whether it is a deletion.
+type Row = (Revision, bool, Vec<u8>);
+
 #[derive(Debug, Clone)]
 struct Change {
     key: Vec<u8>,
@@ -40,7 +43,7 @@ fn any_change() -> impl Strategy<Value = Change> {
 }
 
 /// The text as etcdbrctl writes it: what is zero is left out.
-fn text(changes: &[Change]) -> (Vec<u8>, Vec<(Revision, bool, Vec<u8>)>) {
+fn text(changes: &[Change]) -> (Vec<u8>, Vec<Row>) {
     let mut text = String::from("[");
     let mut rows = Vec::new();
     let mut revision = Revision { main: 1000, sub: 0 };
@@ -105,7 +108,7 @@ impl Read for Dripping<'_> {
     }
 }
 
-fn read(bytes: &[u8], step: usize) -> Result<Vec<(Revision, bool, Vec<u8>)>, Trouble> {
+fn read(bytes: &[u8], step: usize) -> Result<Vec<Row>, Trouble> {
     let mut events = DeltaEvents::new(Dripping(bytes, step));
     let mut batch = Batch::default();
     let mut rows = Vec::new();
