@@ -5,8 +5,8 @@
 //! ```
 //!
 //! In: a source, [`Changes`], later rows. Out: a new file, packed, in one pass from front to back. Memory: a few pages,
-//! and for a compaction an index of the keys. Where nothing is cut or compacted, a copy and [`crate::bolt::Edit`] do the
-//! same for less ([`edit`]).
+//! and for a compaction an index of the keys. Where nothing is compacted, a copy and [`crate::bolt::Edit`] do the same
+//! for less ([`edit`]).
 //! Never: the source touched.
 
 use std::collections::BTreeMap;
@@ -213,8 +213,15 @@ impl Hashing {
     }
 }
 
-/// Changes `bolt`, a file of our own that `file` writes to, where it is. Cutting and compacting are not done this way.
-pub fn edit(bolt: &Bolt, changes: &Changes, later: &mut dyn Later, file: File) -> Result<File, Error> {
+/// Changes `bolt`, a file of our own that `file` writes to, where it is. What is cut off stays behind as free pages.
+/// Compacting is not done this way.
+pub fn edit(
+    bolt: &Bolt,
+    changes: &Changes,
+    later: &mut dyn Later,
+    file: File,
+    progress: &Progress,
+) -> Result<File, Error> {
     let mut edit = Edit::new(bolt, file, bolt.path())?;
     let mut names: Vec<&Vec<u8>> = changes.names().collect();
     names.sort_unstable();
@@ -223,12 +230,17 @@ pub fn edit(bolt: &Bolt, changes: &Changes, later: &mut dyn Later, file: File) -
         let rows = changes.rows(name, bolt.bucket(name)?)?;
         edit.replace(name, &rows)?;
     }
-    let mut first = later.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()));
-    if let Some((key, value)) = first.take() {
-        let mut history = edit.append(bucket::KEY)?;
-        history.put(&key, &value)?;
-        while let Some((key, value)) = later.next()? {
-            history.put(key, value)?;
+    let first = later.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()));
+    // The first row that is left out.
+    let end = changes.cut.map(|cut| cut.saturating_add(1).to_be_bytes());
+    if first.is_some() || end.is_some() {
+        let mut history = edit.append_at(bucket::KEY, end.as_ref().map(|end| &end[..]))?;
+        if let Some((key, value)) = first {
+            history.put(&key, &value)?;
+            while let Some((key, value)) = later.next()? {
+                history.put(key, value)?;
+                progress.add((key.len() + value.len()) as u64)?;
+            }
         }
         history.end()?;
     }
