@@ -9,6 +9,7 @@ mod archive;
 pub mod delta;
 mod digest;
 mod error;
+pub mod etcdbr;
 pub mod hold;
 mod lines;
 pub mod log;
