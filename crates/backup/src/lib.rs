@@ -5,6 +5,19 @@
 //! Never: a backup that counts before it is whole; a chain extended by two writers; data of a cluster deleted because
 //! its archive could not be read.
 
+mod archive;
+pub mod delta;
+mod digest;
 mod error;
+pub mod hold;
+mod lines;
+pub mod log;
+pub mod names;
+pub mod object;
+pub mod record;
+mod store;
 
+pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};
+pub use digest::Sha256Hex;
 pub use error::{Error, Trouble};
+pub use store::{CreateOnly, Created, Credentials, Deleted, Found, Store, StoreOptions, StoreUrl, Upload};
