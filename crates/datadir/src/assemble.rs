@@ -145,7 +145,7 @@ pub(crate) struct Made {
 /// A base that can be begun with.
 #[derive(Debug)]
 pub(crate) enum Ready<'a> {
-    Opened(Source),
+    Opened(Box<Source>),
     Arriving(&'a mut dyn Arrival),
 }
 
@@ -166,7 +166,7 @@ impl<'a> Assembly<'a> {
                          looks at the rest",
                     ));
                 }
-                Ready::Opened(source)
+                Ready::Opened(Box::new(source))
             }
         };
         let rest = Rest {

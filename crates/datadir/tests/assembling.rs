@@ -8,7 +8,7 @@ use quorate_datadir::bolt::{Bolt, KeyAndValue, Pages};
 use quorate_datadir::rewrite::Later;
 use quorate_datadir::{
     Arrival, Assembly, Base, Error, HashKv, Landing, LaterRows, Lease, Members, Progress, RowKey, Seat,
-    Source, bucket, hash_kv, restore_members, verify, verify_member, write_snapshot,
+    Source, hash_kv, restore_members, verify, verify_member, write_snapshot,
 };
 use quorate_wire::etcdserverpb::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use quorate_workloads::{Addresses, Said, Server, Start, Workload, newest, versions};
@@ -433,15 +433,9 @@ fn a_database_is_read_where_it_lies() {
     let source = Source::of(Bolt::from_pages(Box::new(remote), Path::new("late.full")).unwrap()).unwrap();
     assert_eq!(source.current_revision(), history.said.revision);
     assert!(source.numbers().storage_version.is_some());
-    let leases = {
-        let mut rows = source.bolt().bucket(bucket::LEASE).unwrap().unwrap();
-        let mut leases = Vec::new();
-        while let Some((key, value)) = rows.next().unwrap() {
-            leases.push(Lease::read(key, value).unwrap());
-        }
-        leases
-    };
+    let leases = source.leases().unwrap();
     assert!(leases.contains(&LEASE), "{leases:?}");
+    assert!(source.auth_revision().unwrap() >= 1);
     let bytes = read.load(std::sync::atomic::Ordering::Relaxed);
     assert!(
         bytes < 256 << 10 && bytes < source.bolt().size() / 4,
