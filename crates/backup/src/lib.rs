@@ -6,6 +6,8 @@
 //! its archive could not be read.
 
 mod archive;
+pub mod chain;
+pub mod clock;
 pub mod delta;
 mod digest;
 mod error;
