@@ -23,6 +23,7 @@ use crate::copy::copy;
 use crate::mvcc::{HashKv, KeyValue, Lease, Source, bucket, each_row, hash_at, lease_row};
 use crate::progress::Progress;
 use crate::rewrite::{Changes, Nothing, edit, rewrite};
+use crate::verify::verify;
 use crate::{Error, digest};
 
 pub use landing::{Arrival, Landing};
@@ -90,7 +91,12 @@ impl Rest<'_> {
     }
 
     /// Can this become of `source`? Out: the last revision then.
-    pub(crate) fn check(&self, source: &Source) -> Result<i64, Error> {
+    pub(crate) fn check(&mut self, source: &Source) -> Result<i64, Error> {
+        if let Some(later) = &mut self.later
+            && let Some(course) = later.rows.begin(source)?
+        {
+            (self.cut, later.to) = (course.cut, course.to);
+        }
         if let Some(cut) = self.cut {
             source.revision(cut)?;
         }
@@ -223,16 +229,16 @@ pub(crate) fn assemble(
     into: &Into<'_>,
     progress: &Progress,
 ) -> Result<Made, Error> {
-    let (cut, compact, expect) = (rest.cut(), rest.compact, rest.expect);
+    let (compact, expect) = (rest.compact, rest.expect);
     let bump = shape.bump();
-    let end = match compact {
+    let (end, cut) = match compact {
         None => gather(base, rest, shape, into, bump, progress)?,
         Some(at) => {
             let mut name = into.path.file_name().unwrap_or_default().to_owned();
             name.push(".assembled");
             let spool = Spool(into.path.with_file_name(name));
             let whole = Into::new(&spool.0)?;
-            let end = gather(base, rest, shape, &whole, None, progress)?;
+            let (end, cut) = gather(base, rest, shape, &whole, None, progress)?;
             let changes = Changes {
                 compact: Some(at),
                 ..Changes::default()
@@ -251,7 +257,7 @@ pub(crate) fn assemble(
                 let (mut row, changes) = bump_row(end, by)?;
                 edit(into.source()?.bolt(), &changes, &mut row, into.again()?, progress)?;
             }
-            end
+            (end, cut)
         }
     };
     into.file.sync_all().map_err(Error::write(into.path))?;
@@ -281,7 +287,8 @@ pub(crate) fn assemble(
     })
 }
 
-/// The base, cut, with the later rows behind it and all changes but a compaction. Out: its last revision.
+/// The base, cut, with the later rows behind it and all changes but a compaction. Out: its last revision, and where the
+/// base was cut.
 fn gather(
     base: Ready<'_>,
     rest: Rest<'_>,
@@ -289,14 +296,13 @@ fn gather(
     into: &Into<'_>,
     bump: Option<i64>,
     progress: &Progress,
-) -> Result<i64, Error> {
-    let cut = rest.cut();
+) -> Result<(i64, Option<i64>), Error> {
     match base {
         Ready::Opened(source) => {
             let bolt = source.bolt();
             let (end, changes, mut later) = plan(&source, rest, shape, bump)?;
             progress.expect(bolt.size().saturating_mul(2));
-            if cut.is_some() {
+            if changes.cut.is_some() {
                 check_hash(&source, progress)?;
                 rewrite(&source, &changes, &mut later, into.again()?, into.path, progress)?;
             } else {
@@ -312,20 +318,25 @@ fn gather(
                 edit(&copied, &changes, &mut later, into.again()?, progress)?;
             }
             later.ended()?;
-            Ok(end)
+            Ok((end, changes.cut))
         }
         Ready::Arriving(arrival) => {
             let landing = Landing::new(into.again()?, into.path);
             arrival.arrive(&landing, progress)?;
             landing.end()?;
             let source = into.source()?;
-            if !arrival.is_vouched_for() {
+            if arrival.is_vouched_for() {
+                // All of it was held against hashes already.
+            } else if source.bolt().has_digest() {
                 check_hash(&source, progress)?;
+            } else {
+                // No hash speaks for it: only what holds together is taken.
+                verify(&source, progress)?;
             }
             let (end, changes, mut later) = plan(&source, rest, shape, bump)?;
             edit(source.bolt(), &changes, &mut later, into.again()?, progress)?;
             later.ended()?;
-            Ok(end)
+            Ok((end, changes.cut))
         }
     }
 }
@@ -333,7 +344,7 @@ fn gather(
 /// What is to be done to `source`.
 fn plan<'a>(
     source: &Source,
-    rest: Rest<'a>,
+    mut rest: Rest<'a>,
     shape: &mut dyn Shape,
     bump: Option<i64>,
 ) -> Result<(i64, Changes, Behind<'a>), Error> {

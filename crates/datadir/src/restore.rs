@@ -145,7 +145,7 @@ pub fn restore_members(
         bump: members.bump,
         target: None,
     };
-    let (ready, rest) = assembly.split()?;
+    let (ready, mut rest) = assembly.split()?;
     if let Ready::Opened(source) = &ready {
         // What can be judged is, before anything is written.
         let end = rest.check(source)?;

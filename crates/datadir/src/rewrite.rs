@@ -81,6 +81,21 @@ impl Changes {
 pub trait Later {
     /// The next one.
     fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error>;
+
+    /// Told what they come behind, before the first is asked for; maybe more than once. For rows whose course depends on
+    /// it: a base from elsewhere may be newer than what is known of it. Out: that course.
+    fn begin(&mut self, _base: &Source) -> Result<Option<Course>, Error> {
+        Ok(None)
+    }
+}
+
+/// What becomes of a base and the rows behind it, once the base is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Course {
+    /// Revisions of the base above this one are left out.
+    pub cut: Option<i64>,
+    /// The revision that rows end with.
+    pub to: i64,
 }
 
 /// None.
