@@ -6,6 +6,7 @@
 //! was created twice without one of the two being told.
 
 mod address;
+mod credentials;
 mod files;
 mod listing;
 mod objects;

@@ -33,7 +33,7 @@ pub struct Fresh {
 struct AsItIs;
 
 impl Shape for AsItIs {
-    fn changes(&mut self, _: &Source, _: i64) -> Result<Changes, Error> {
+    fn changes(&mut self, _: &Source) -> Result<Changes, Error> {
         Ok(Changes::default())
     }
 
@@ -44,7 +44,7 @@ impl Shape for AsItIs {
 
 /// Writes the snapshot `path`; one that is there is replaced once the new one is found intact.
 pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) -> Result<Fresh, Error> {
-    let (ready, mut rest) = assembly.split()?;
+    let (ready, rest) = assembly.split()?;
     if let Ready::Opened(source) = &ready {
         rest.check(source)?;
         if !source.bolt().has_digest() {

@@ -10,6 +10,7 @@
 mod addresses;
 mod cached;
 mod client;
+mod etcdbr;
 mod made;
 mod server;
 mod workload;
@@ -18,6 +19,7 @@ mod writes;
 pub use addresses::{Addresses, free_port};
 pub use cached::{binary, cache, newest, versions};
 pub use client::{Client, User};
+pub use etcdbr::{EtcdbrArchive, EtcdbrRun, EtcdbrWriter, etcdbrctl};
 pub use made::{HashKv, Made, Said};
 pub use server::{Server, Start};
 pub use workload::Workload;

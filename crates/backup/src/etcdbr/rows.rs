@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use jiff::Timestamp;
+use quorate_datadir::Revision;
 use quorate_datadir::bolt::KeyAndValue;
-use quorate_datadir::rewrite::{Course, Later};
-use quorate_datadir::{Revision, Source};
+use quorate_datadir::rewrite::Later;
 
 use super::chain::{Plan, Wanted};
 use super::decompress::Decompressed;
@@ -150,9 +150,9 @@ impl EventRows {
     }
 
     /// Chooses deltas for a base of this revision.
-    fn settle(&mut self, base: i64) -> Result<Option<Course>, Error> {
+    fn settle(&mut self, base: i64) -> Result<(), Error> {
         let Some(choice) = &self.choice else {
-            return Ok(None);
+            return Ok(());
         };
         let settled = choice
             .plan
@@ -166,17 +166,10 @@ impl EventRows {
                 "restore to a revision that can be reached, or from an older full",
             )
         })?;
-        let to = match choice.wanted {
-            Wanted::Revision(revision) => revision,
-            Wanted::Newest | Wanted::Time(_) => settled.reaches,
-        };
         self.waiting = settled.deltas.into();
-        (self.floor, self.main) = (base.min(to), base.min(to));
-        self.stopped = base >= to;
-        Ok(Some(Course {
-            cut: (to < base).then_some(to),
-            to,
-        }))
+        (self.floor, self.main) = (base, base);
+        self.stopped = settled.reaches <= base;
+        Ok(())
     }
 
     /// The last revision given; the base's before any.
@@ -326,9 +319,8 @@ impl Later for EventRows {
         }
     }
 
-    fn begin(&mut self, base: &Source) -> Result<Option<Course>, quorate_datadir::Error> {
-        self.settle(base.current_revision())
-            .map_err(|error| self.fail(error))
+    fn begin(&mut self, base: i64) -> Result<(), quorate_datadir::Error> {
+        self.settle(base).map_err(|error| self.fail(error))
     }
 }
 
