@@ -4,7 +4,7 @@
 //! PREFIX/v2/Full-00000000-REVISION-SECONDS[.gz|.Z|.zlib][.final]      etcd's snapshot stream, compressed as one
 //! PREFIX/v2/Incr-FROM-TO-SECONDS[.gz|.Z|.zlib]                        JSON array of events, its SHA-256 behind it
 //! PREFIX/v1/Backup-SECONDS/NAME                                       the same, as older versions laid it out
-//! names ─▶ Listing ─▶ plan ─▶ base: a full as a stream; EventRows: every later row of `key`, each once
+//! names ─▶ Listing ─▶ plan ─▶ FullArrival: the base; EventRows: every later row of `key`, each once
 //! ```
 //!
 //! There is no manifest: what is there is what the names say, and what counts is what the content turns out to be. A
@@ -15,6 +15,7 @@
 mod chain;
 mod decompress;
 mod delta;
+mod fetch;
 mod full;
 mod list;
 mod name;
@@ -23,7 +24,8 @@ mod rows;
 pub use chain::{Missing, Plan, Unreachable, Wanted, plan};
 pub use decompress::Decompressed;
 pub use delta::{Batch, DeltaEvents, Event, Trouble};
-pub use full::FullStream;
+pub use fetch::StoreObjects;
+pub use full::{FullArrival, FullStream};
 pub use list::{Listing, Object};
 pub use name::{Compression, Key, Kind, Name};
-pub use rows::{EventRows, LeasesSeen, Open, Until};
+pub use rows::{EventRows, LeasesSeen, Open, Until, revision_at};

@@ -23,6 +23,7 @@ use crate::copy::copy;
 use crate::mvcc::{HashKv, KeyValue, Lease, Source, bucket, each_row, hash_at};
 use crate::progress::Progress;
 use crate::rewrite::{Changes, Nothing, edit, rewrite};
+use crate::verify::verify;
 use crate::{Error, digest};
 
 pub use landing::{Arrival, Landing};
@@ -34,7 +35,8 @@ pub(crate) use later::{Behind, bump_row};
 pub struct Assembly<'a> {
     /// What is there first.
     pub base: Base<'a>,
-    /// Revisions of the base above this one are left out; `None` or 0: none are.
+    /// Revisions of the base above this one are left out; `None` or 0: none are. Where later rows come behind it, a base
+    /// may also end before.
     pub to_revision: Option<i64>,
     /// What came after.
     pub later: Option<LaterRows<'a>>,
@@ -85,16 +87,19 @@ pub(crate) struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    fn cut(&self) -> Option<i64> {
-        self.cut.filter(|revision| *revision > 0)
+    /// Where `source` is cut.
+    fn cut(&self, source: &Source) -> Option<i64> {
+        // With rows to come behind it, it may turn out older than that.
+        let reached = |revision: &i64| self.later.is_none() || *revision < source.current_revision();
+        self.cut.filter(|revision| *revision != 0 && reached(revision))
     }
 
     /// Can this become of `source`? Out: the last revision then, if that can be known.
     pub(crate) fn check(&self, source: &Source) -> Result<Option<i64>, Error> {
-        if let Some(cut) = self.cut {
+        if let Some(cut) = self.cut(source) {
             source.revision(cut)?;
         }
-        let base = self.cut().unwrap_or_else(|| source.current_revision());
+        let base = self.cut(source).unwrap_or_else(|| source.current_revision());
         let end = match self.later.as_ref().map(|later| later.to) {
             Some(Some(to)) if to < base => {
                 return Err(Error::refused(
@@ -220,16 +225,16 @@ pub(crate) fn assemble(
     into: &Into<'_>,
     progress: &Progress,
 ) -> Result<Made, Error> {
-    let (cut, compact, expect) = (rest.cut(), rest.compact, rest.expect);
+    let (compact, expect) = (rest.compact, rest.expect);
     let bump = shape.bump();
-    let (end, bumped) = match compact {
+    let Gathered { end, bumped, cut } = match compact {
         None => gather(base, rest, shape, into, bump, progress)?,
         Some(at) => {
             let mut name = into.path.file_name().unwrap_or_default().to_owned();
             name.push(".assembled");
             let spool = Spool(into.path.with_file_name(name));
             let whole = Into::new(&spool.0)?;
-            let (end, bumped) = gather(base, rest, shape, &whole, None, progress)?;
+            let gathered = gather(base, rest, shape, &whole, None, progress)?;
             let changes = Changes {
                 compact: Some(at),
                 ..Changes::default()
@@ -244,7 +249,7 @@ pub(crate) fn assemble(
                 into.path,
                 progress,
             )?;
-            (end, bumped)
+            gathered
         }
     };
     if let Some(by) = bump.filter(|_| !bumped) {
@@ -279,8 +284,17 @@ pub(crate) fn assemble(
     })
 }
 
-/// The base, cut, with the later rows behind it and all changes but a compaction. Out: its last revision, and whether
-/// revisions go on from a higher one now.
+/// What was gathered.
+struct Gathered {
+    /// Its last revision.
+    end: i64,
+    /// Revisions go on from a higher one now.
+    bumped: bool,
+    /// Where the base was cut.
+    cut: Option<i64>,
+}
+
+/// The base, cut, with the later rows behind it and all changes but a compaction.
 fn gather(
     base: Ready<'_>,
     rest: Rest<'_>,
@@ -288,14 +302,13 @@ fn gather(
     into: &Into<'_>,
     bump: Option<i64>,
     progress: &Progress,
-) -> Result<(i64, bool), Error> {
-    let cut = rest.cut();
-    match base {
+) -> Result<Gathered, Error> {
+    let (cut, end, bumped) = match base {
         Ready::Opened(source) => {
             let bolt = source.bolt();
             let (changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
             progress.expect(bolt.size().saturating_mul(2));
-            if cut.is_some() {
+            if changes.cut.is_some() {
                 check_hash(&source, progress)?;
                 rewrite(&source, &changes, &mut later, into.again()?, into.path, progress)?;
             } else {
@@ -311,22 +324,28 @@ fn gather(
                 edit(&copied, &changes, &mut later, into.again()?, progress)?;
             }
             later.ended()?;
-            Ok((later.end(), bumped))
+            (changes.cut, later.end(), bumped)
         }
         Ready::Arriving(arrival) => {
             let landing = Landing::new(into.again()?, into.path);
             arrival.arrive(&landing, progress)?;
             landing.end()?;
             let source = into.source()?;
-            if !arrival.is_vouched_for() {
+            if arrival.is_vouched_for() {
+                // All of it was held against hashes already.
+            } else if source.bolt().has_digest() {
                 check_hash(&source, progress)?;
+            } else {
+                // No hash speaks for it: only what holds together is taken.
+                verify(&source, progress)?;
             }
             let (changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
             edit(source.bolt(), &changes, &mut later, into.again()?, progress)?;
             later.ended()?;
-            Ok((later.end(), bumped))
+            (changes.cut, later.end(), bumped)
         }
-    }
+    };
+    Ok(Gathered { end, bumped, cut })
 }
 
 /// What is to be done to `source`.
@@ -337,9 +356,10 @@ fn plan<'a>(
     bump: Option<i64>,
 ) -> Result<(Changes, Behind<'a>, bool), Error> {
     let end = rest.check(source)?;
-    let base = rest.cut().unwrap_or_else(|| source.current_revision());
+    let cut = rest.cut(source);
+    let base = cut.unwrap_or_else(|| source.current_revision());
     let mut changes = shape.changes(source)?;
-    changes.cut = rest.cut();
+    changes.cut = cut;
     changes.add_leases(&rest.leases);
     let mut later = Behind::new(base, rest.later)?;
     let bump = bump.zip(end);

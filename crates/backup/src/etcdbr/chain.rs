@@ -23,7 +23,7 @@ pub enum Wanted {
     Newest,
     /// To this revision.
     Revision(i64),
-    /// To what had been seen by this second since 1970.
+    /// To somewhere in this second since 1970; which revision that is, the events tell.
     Time(i64),
 }
 
@@ -127,8 +127,8 @@ pub fn plan(listing: &Listing, wanted: Wanted, without: &BTreeSet<String>) -> Re
 fn begins(full: &Object, wanted: Wanted, target: i64) -> bool {
     full.name.last <= target
         && match wanted {
-            // Its name was made when it had been taken: all it holds had been seen by then.
-            Wanted::Time(second) => full.name.created <= second,
+            // Its name was made when it had been taken: all it holds had been seen before that second was over.
+            Wanted::Time(second) => full.name.created < second,
             _ => true,
         }
 }
@@ -145,11 +145,11 @@ fn target(listing: &Listing, wanted: Wanted, without: &BTreeSet<String>) -> Opti
     match wanted {
         Wanted::Newest => newest(),
         Wanted::Revision(revision) => Some(revision),
-        // Events up to that second are in the first delta that was uploaded after it, or before that one.
+        // Events of that second are in the first delta that was uploaded in it or after it, or before that one.
         Wanted::Time(second) => {
             let after = listing.deltas.iter().filter(|o| !without.contains(&o.key));
             let first = after
-                .filter(|o| o.name.created > second)
+                .filter(|o| o.name.created >= second)
                 .map(|o| o.name.last)
                 .min();
             first.or_else(newest)

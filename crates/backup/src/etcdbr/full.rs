@@ -10,21 +10,28 @@
 //! Never: an end that is told as one where bytes are missing.
 
 use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
+use quorate_datadir::{Arrival, Landing, Progress};
 use sha2::{Digest as _, Sha256};
+
+use super::decompress::Decompressed;
+use super::list::Object;
+use super::rows::{Open, as_file_error, unreadable};
+use crate::Error;
 
 const DIGEST: usize = 32;
 /// Every page size is a multiple of this.
 const SECTOR: u64 = 512;
+/// How much is handed on at once, and how often before it is waited for.
+const PIECE: usize = 1 << 20;
+const AHEAD: usize = 4;
 
 /// A snapshot going by. After the last byte its hash has been checked.
 pub struct FullStream<R> {
     from: R,
-    hash: Sha256,
-    hashed: u64,
-    tail: [u8; DIGEST],
-    held: usize,
-    end: Option<Option<[u8; DIGEST]>>,
+    checked: Checked,
 }
 
 impl<R: Read> FullStream<R> {
@@ -32,25 +39,33 @@ impl<R: Read> FullStream<R> {
     pub fn new(from: R) -> FullStream<R> {
         FullStream {
             from,
-            hash: Sha256::new(),
-            hashed: 0,
-            tail: [0; DIGEST],
-            held: 0,
-            end: None,
+            checked: Checked::default(),
         }
     }
 
     /// The SHA-256 that stood behind the database and was right; `None` before the end, and where none stood.
     pub fn digest(&self) -> Option<[u8; DIGEST]> {
-        self.end.flatten()
+        self.checked.end.flatten()
     }
 
     /// All of it came.
     pub fn ended(&self) -> bool {
-        self.end.is_some()
+        self.checked.end.is_some()
     }
+}
 
-    fn take(&mut self, piece: &[u8]) {
+/// Hashes all but the last bytes, which may be the hash of those before.
+#[derive(Default)]
+struct Checked {
+    hash: Sha256,
+    hashed: u64,
+    tail: [u8; DIGEST],
+    held: usize,
+    end: Option<Option<[u8; DIGEST]>>,
+}
+
+impl Checked {
+    fn pass(&mut self, piece: &[u8]) {
         let surplus = (self.held + piece.len()).saturating_sub(DIGEST);
         let from_tail = surplus.min(self.held);
         let (old, new) = piece.split_at(surplus - from_tail);
@@ -85,15 +100,129 @@ impl<R: Read> FullStream<R> {
 
 impl<R: Read> Read for FullStream<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() || self.end.is_some() {
+        if into.is_empty() || self.ended() {
             return Ok(0);
         }
         let length = self.from.read(into)?;
         match into.get(..length) {
-            Some([]) | None => self.end()?,
-            Some(piece) => self.take(piece),
+            Some([]) | None => self.checked.end()?,
+            Some(piece) => self.checked.pass(piece),
         }
         Ok(length)
+    }
+}
+
+/// A full on its way into a file.
+pub struct FullArrival {
+    open: Arc<dyn Open>,
+    object: Object,
+    take_unhashed: bool,
+    digest: Option<[u8; DIGEST]>,
+    failed: Option<Error>,
+}
+
+impl std::fmt::Debug for FullArrival {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FullArrival").field(&self.object.key).finish()
+    }
+}
+
+impl FullArrival {
+    /// Of this object; one without a hash at its end is refused.
+    pub fn new(open: Arc<dyn Open>, object: Object) -> FullArrival {
+        FullArrival {
+            open,
+            object,
+            take_unhashed: false,
+            digest: None,
+            failed: None,
+        }
+    }
+
+    /// One without a hash is taken too, if its pages hold together.
+    pub fn or_unhashed(mut self) -> FullArrival {
+        self.take_unhashed = true;
+        self
+    }
+
+    /// What went wrong, in full.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+
+    /// Decompresses in one thread, hashes and writes in this one.
+    fn bring(&mut self, landing: &Landing, progress: &Progress) -> Result<(), Error> {
+        let (open, object) = (Arc::clone(&self.open), self.object.clone());
+        let (send, pieces) = sync_channel::<io::Result<Vec<u8>>>(AHEAD);
+        let mut from = Decompressed::new(open.open(&object)?, object.name.compression);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                loop {
+                    let mut piece = vec![0; PIECE];
+                    let read = fill(&mut from, &mut piece);
+                    let last = !matches!(read, Ok(PIECE));
+                    let said = read.map(|length| {
+                        piece.truncate(length);
+                        piece
+                    });
+                    if send.send(said).is_err() || last {
+                        return;
+                    }
+                }
+            });
+            let mut checked = Checked::default();
+            let mut offset = 0;
+            let mut whole = false;
+            for piece in pieces {
+                let piece = piece.map_err(|error| unreadable(&object, error))?;
+                whole = piece.len() < PIECE;
+                checked.pass(&piece);
+                landing.write_at(&piece, offset)?;
+                offset += piece.len() as u64;
+                progress.add(piece.len() as u64)?;
+            }
+            if !whole {
+                return Err(Error::damaged(&object.key, "reading it broke off"));
+            }
+            checked.end().map_err(|error| unreadable(&object, error))?;
+            self.digest = checked.end.flatten();
+            Ok(())
+        })?;
+        if self.digest.is_none() && !self.take_unhashed {
+            return Err(Error::refused(
+                format!("{} has no hash at its end", self.object.key),
+                "nothing tells whether it is what etcd sent; take an older full, or say that it is to be taken anyway",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Reads until `into` is full or nothing more comes.
+fn fill(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while let Some(room) = into.get_mut(length..).filter(|room| !room.is_empty()) {
+        match from.read(room) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+impl Arrival for FullArrival {
+    fn arrive(&mut self, landing: &Landing, progress: &Progress) -> Result<(), quorate_datadir::Error> {
+        self.bring(landing, progress).map_err(|error| {
+            let said = as_file_error(&error);
+            self.failed = Some(error);
+            said
+        })
+    }
+
+    fn is_vouched_for(&self) -> bool {
+        self.digest.is_some()
     }
 }
 

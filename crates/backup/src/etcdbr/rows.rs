@@ -22,9 +22,10 @@ use quorate_datadir::Revision;
 use quorate_datadir::bolt::KeyAndValue;
 use quorate_datadir::rewrite::Later;
 
+use super::chain::{Plan, Wanted};
 use super::decompress::Decompressed;
 use super::delta::{Batch, DeltaEvents, Event, Trouble};
-use super::list::Object;
+use super::list::{Listing, Object};
 use crate::Error;
 
 /// How many deltas are worked on at once.
@@ -49,6 +50,15 @@ pub enum Until {
     Revision(i64),
     /// With the last revision that had been seen by then.
     Time(Timestamp),
+}
+
+/// What deltas are chosen from when the base is there.
+#[derive(Debug, Clone)]
+struct Choice {
+    listing: Listing,
+    plan: Plan,
+    wanted: Wanted,
+    without: BTreeSet<String>,
 }
 
 /// The leases that rows go with. How long they were to live is written nowhere.
@@ -80,6 +90,7 @@ pub struct EventRows {
     stopped: bool,
     key: Vec<u8>,
     failed: Option<Error>,
+    choice: Option<Choice>,
 }
 
 /// Some rows of a delta; `None` after the last, when its hash was right.
@@ -110,7 +121,55 @@ impl EventRows {
             stopped: matches!(until, Until::Revision(revision) if revision <= after),
             key: Vec::new(),
             failed: None,
+            choice: None,
         }
+    }
+
+    /// Rows that follow the base of `plan`, to where it was to lead. Which deltas those are out of shows when the base is
+    /// there and tells its revision. `wanted` is not a time: [`revision_at`] says which revision that is.
+    pub fn of_plan(
+        open: Arc<dyn Open>,
+        listing: &Listing,
+        plan: &Plan,
+        wanted: Wanted,
+        without: &BTreeSet<String>,
+    ) -> EventRows {
+        let until = match wanted {
+            Wanted::Revision(revision) => Until::Revision(revision),
+            Wanted::Newest | Wanted::Time(_) => Until::End,
+        };
+        EventRows {
+            choice: Some(Choice {
+                listing: listing.clone(),
+                plan: plan.clone(),
+                wanted,
+                without: without.clone(),
+            }),
+            ..EventRows::new(open, Vec::new(), 0, until)
+        }
+    }
+
+    /// Chooses deltas for a base of this revision.
+    fn settle(&mut self, base: i64) -> Result<(), Error> {
+        let Some(choice) = &self.choice else {
+            return Ok(());
+        };
+        let settled = choice
+            .plan
+            .settle(&choice.listing, base, choice.wanted, &choice.without);
+        let settled = settled.map_err(|unreachable| {
+            Error::refused(
+                format!(
+                    "{} turned out to be at revision {base}, and from there {unreachable}",
+                    choice.plan.base.key
+                ),
+                "restore to a revision that can be reached, or from an older full",
+            )
+        })?;
+        self.waiting = settled.deltas.into();
+        (self.floor, self.main) = (base, base);
+        self.stopped = settled.reaches <= base;
+        Ok(())
     }
 
     /// The last revision given; the base's before any.
@@ -136,6 +195,12 @@ impl EventRows {
     /// What went wrong, in full; [`Later`] can only say it in terms of files.
     pub fn take_error(&mut self) -> Option<Error> {
         self.failed.take()
+    }
+
+    fn fail(&mut self, error: Error) -> quorate_datadir::Error {
+        let said = as_file_error(&error);
+        self.failed = Some(error);
+        said
     }
 
     /// Keeps some deltas at work.
@@ -250,12 +315,12 @@ impl Later for EventRows {
                     Ok(Some((&self.key, value)))
                 }
             },
-            Err(error) => {
-                let said = as_file_error(&error);
-                self.failed = Some(error);
-                Err(said)
-            }
+            Err(error) => Err(self.fail(error)),
         }
+    }
+
+    fn begin(&mut self, base: i64) -> Result<(), quorate_datadir::Error> {
+        self.settle(base).map_err(|error| self.fail(error))
     }
 }
 
@@ -267,7 +332,8 @@ fn row_key(key: &mut Vec<u8>, revision: Revision, tombstone: bool) {
     }
 }
 
-fn as_file_error(error: &Error) -> quorate_datadir::Error {
+/// What is told to whoever works on files.
+pub(super) fn as_file_error(error: &Error) -> quorate_datadir::Error {
     match error {
         Error::Cancelled => quorate_datadir::Error::Cancelled,
         Error::Damaged { object, why } => quorate_datadir::Error::Damaged {
@@ -275,11 +341,39 @@ fn as_file_error(error: &Error) -> quorate_datadir::Error {
             place: "its events".to_owned(),
             why: why.clone(),
         },
+        Error::Refused { what, advice } => quorate_datadir::Error::Refused {
+            what: what.clone(),
+            advice: advice.clone(),
+        },
         other => quorate_datadir::Error::Refused {
             what: other.to_string(),
             advice: "see that the store can be read, and try again".to_owned(),
         },
     }
+}
+
+/// The last revision that had been seen by `time`, out of deltas that follow one another, and when it was; `None` if even
+/// the first came later. Only what may hold it is read.
+pub fn revision_at(
+    open: &Arc<dyn Open>,
+    deltas: &[Object],
+    time: Timestamp,
+) -> Result<Option<(i64, Timestamp)>, Error> {
+    // A name has the second of its upload: what was uploaded before this second had all been seen by then.
+    let early = |delta: &&Object| delta.name.created < time.as_second();
+    let before = deltas.iter().take_while(early).count().saturating_sub(1);
+    let rest = deltas.get(before..).unwrap_or_default();
+    let Some(first) = rest.first() else {
+        return Ok(None);
+    };
+    let mut rows = EventRows::new(
+        Arc::clone(open),
+        rest.to_vec(),
+        first.name.start - 1,
+        Until::Time(time),
+    );
+    while rows.advance()?.is_some() {}
+    Ok(rows.time().map(|time| (rows.revision(), time)))
 }
 
 /// Reads a delta to its end, or to where it is damaged, or until nobody wants it.
@@ -306,11 +400,18 @@ fn work(open: &dyn Open, object: &Object, send: &SyncSender<Said>) {
 fn fault(object: &Object, trouble: Trouble) -> Error {
     match trouble {
         Trouble::Damaged(why) => Error::damaged(&object.key, why),
-        Trouble::Read(error) => match error.downcast::<Error>() {
-            // What the store said.
-            Ok(error) => error,
-            Err(error) => Error::damaged(&object.key, format!("it cannot be decompressed: {error}")),
-        },
+        Trouble::Read(error) => unreadable(object, error),
+    }
+}
+
+/// Why an object's bytes could not be had: the store's word, or what is wrong with them.
+pub(super) fn unreadable(object: &Object, error: std::io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => error,
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Error::damaged(&object.key, "its end is missing")
+        }
+        Err(error) => Error::damaged(&object.key, error.to_string()),
     }
 }
 

@@ -7,6 +7,9 @@ use sha2::{Digest as _, Sha256};
 use super::*;
 use crate::etcdbr::name::Name;
 
+/// 2026-07-24T10:00:00Z
+const BEGAN: i64 = 1_784_887_200;
+
 struct InMemory(BTreeMap<String, Vec<u8>>);
 
 impl Open for InMemory {
@@ -49,7 +52,7 @@ impl Store {
             })
             .collect();
         let text = format!("[{}]", events.join(","));
-        let key = format!("v2/Incr-{start:08}-{last:08}-{}", 1000 + self.deltas.len());
+        let key = format!("v2/Incr-{start:08}-{last:08}-{}", BEGAN + last);
         let name = Name::read(&key[3..]).unwrap();
         let bytes = [text.as_bytes(), &Sha256::digest(&text)[..]].concat();
         let size = bytes.len() as u64;
@@ -155,4 +158,25 @@ fn the_store_is_heard() {
     let mut rows = store.rows(10, Until::End);
     assert!(revisions(&mut rows).is_err());
     assert!(matches!(rows.take_error(), Some(Error::Damaged { why, .. }) if why == "gone"));
+}
+
+#[test]
+fn which_revision_a_time_was() {
+    let store = Store::of(&[(11, 30), (31, 70)]);
+    let open: Arc<dyn Open> = Arc::new(InMemory(store.bytes));
+    let at = |text: &str| revision_at(&open, &store.deltas, text.parse().unwrap()).unwrap();
+    let time = |text: &str| text.parse::<Timestamp>().unwrap();
+    assert_eq!(at("2026-07-24T10:00:10Z"), None);
+    assert_eq!(
+        at("2026-07-24T10:00:20Z"),
+        Some((20, time("2026-07-24T10:00:20Z")))
+    );
+    assert_eq!(
+        at("2026-07-24T10:00:45.5Z"),
+        Some((45, time("2026-07-24T10:00:45Z")))
+    );
+    assert_eq!(
+        at("2027-07-24T10:00:45.5Z"),
+        Some((70, time("2026-07-24T10:01:10Z")))
+    );
 }
