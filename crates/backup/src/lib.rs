@@ -6,9 +6,12 @@
 //! its archive could not be read.
 
 mod archive;
+pub mod chain;
+pub mod clock;
 pub mod delta;
 mod digest;
 mod error;
+pub mod etcdbr;
 pub mod hold;
 mod lines;
 pub mod log;

@@ -33,7 +33,7 @@ pub struct Fresh {
 struct AsItIs;
 
 impl Shape for AsItIs {
-    fn changes(&mut self, _: &Source, _: i64) -> Result<Changes, Error> {
+    fn changes(&mut self, _: &Source) -> Result<Changes, Error> {
         Ok(Changes::default())
     }
 

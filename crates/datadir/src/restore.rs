@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use semver::Version;
 
-use crate::assemble::{Assembly, Base, Into, Ready, Shape, assemble};
+use crate::assemble::{Assembly, Base, Into, Ready, Shape, assemble, bump_row};
 use crate::copy::copy;
 use crate::progress::Progress;
 use crate::verify::verify;
@@ -149,7 +149,10 @@ pub fn restore_members(
     if let Ready::Opened(source) = &ready {
         // What can be judged is, before anything is written.
         let end = rest.check(source)?;
-        shape.changes(source, end)?;
+        shape.changes(source)?;
+        if let Some((end, by)) = end.zip(members.bump) {
+            bump_row(end, by)?;
+        }
         if !source.bolt().has_digest() {
             // No hash speaks for it: only what holds together is taken.
             verify(source, progress)?;
