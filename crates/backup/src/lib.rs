@@ -13,6 +13,7 @@ mod digest;
 mod error;
 pub mod etcdbr;
 pub mod hold;
+pub mod inventory;
 mod lines;
 pub mod log;
 pub mod names;
