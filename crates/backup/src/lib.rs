@@ -17,7 +17,9 @@ mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod prune;
 pub mod record;
+pub mod retention;
 mod store;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};
