@@ -129,7 +129,7 @@ fn every_point_comes_back_whatever_happens() {
     let trio = Arc::new(Trio::start(&etcd::newest("3.6"), directory.path()));
     let run = || {
         Agent::start(
-            &url,
+            &through,
             &trio.endpoints(),
             &["--period", "1s", "--schedule", "* * * * *"],
             &log,
@@ -189,8 +189,10 @@ fn every_point_comes_back_whatever_happens() {
     let mut points = recorder.join().expect("the recorder did not panic");
     points.push(quiet.clone());
     println!(
-        "{done} calls, {} points, {kills} agents killed, {crashes} leaders killed",
-        points.len()
+        "{done} calls, {} points, {kills} agents killed, {crashes} leaders killed, the store failed {failures} times ({} \
+         requests)",
+        points.len(),
+        proxy.struck()
     );
     assert!(done > 100 && points.len() > 20, "little happened");
     assert_eq!(newest(&list)["gaps"], serde_json::json!([]), "{list}");
