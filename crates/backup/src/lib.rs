@@ -6,6 +6,8 @@
 //! its archive could not be read.
 
 mod archive;
+pub mod chain;
+pub mod clock;
 pub mod delta;
 mod digest;
 mod error;
@@ -15,7 +17,9 @@ mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod prune;
 pub mod record;
+pub mod retention;
 mod store;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};

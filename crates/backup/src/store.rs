@@ -106,7 +106,7 @@ impl Store {
         }
     }
 
-    /// The store's address, without secrets, for messages.
+    /// The store's address, without its options, for messages.
     pub fn describe(&self) -> &str {
         &self.shared.describe
     }

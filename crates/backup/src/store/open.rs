@@ -44,7 +44,11 @@ pub(super) async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Store
         at: opened.at,
         stall: options.stall,
     };
-    Ok(Store::new(url.to_string(), Backend::Objects(objects), options))
+    Ok(Store::new(
+        url.shown().to_owned(),
+        Backend::Objects(objects),
+        options,
+    ))
 }
 
 struct Opened {
