@@ -11,12 +11,15 @@ pub mod clock;
 pub mod delta;
 mod digest;
 mod error;
+mod fetch;
 pub mod hold;
 mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod plan;
 pub mod record;
+pub mod restore;
 mod store;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};
