@@ -12,13 +12,16 @@ pub mod delta;
 mod digest;
 mod error;
 pub mod etcdbr;
+mod fetch;
 pub mod hold;
 mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod plan;
 pub mod prune;
 pub mod record;
+pub mod restore;
 pub mod retention;
 mod store;
 
