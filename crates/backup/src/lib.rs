@@ -8,7 +8,9 @@
 mod archive;
 pub mod chain;
 pub mod clock;
+pub mod compact;
 pub mod delta;
+mod deposit;
 mod digest;
 mod error;
 pub mod etcdbr;

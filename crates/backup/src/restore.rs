@@ -18,6 +18,7 @@ use crate::hold::{Hold, RENEW};
 use crate::plan::Plan;
 use crate::{Archive, Error};
 
+pub(crate) use room::rooms;
 pub use room::{Room, room};
 
 /// How many objects may turn out to be damaged on the way.
