@@ -14,11 +14,32 @@ use quorate_tests::backup::agent::{Agent, json};
 use quorate_tests::backup::reference::{Point, now};
 use quorate_tests::backup::trio::Trio;
 use quorate_tests::backup::work::Work;
-use quorate_tests::etcd;
+use quorate_tests::etcd::{self, Fault, Proxy, StoreKind, StoreServer};
 use serde_json::Value;
 
 /// How long anything may take that is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a store fails.
+const FAULTS: &[Fault] = &[
+    Fault::Refuse,
+    Fault::Hang,
+    Fault::Answer {
+        status: 503,
+        code: "SlowDown",
+    },
+    Fault::Answer {
+        status: 507,
+        code: "InsufficientStorage",
+    },
+    Fault::Answer {
+        status: 403,
+        code: "AccessDenied",
+    },
+    Fault::CutAnswer { after: 0 },
+    Fault::CutRequest { after: 700 },
+    Fault::Latency(Duration::from_millis(300)),
+];
 
 /// How long the disasters go on; a soak takes longer.
 fn length() -> Duration {
@@ -99,12 +120,16 @@ fn every_point_comes_back_whatever_happens() {
     println!("seed {seed}");
     let mut chance = fastrand::Rng::with_seed(seed);
     let directory = tempfile::tempdir().unwrap();
-    let url = format!("file://{}", directory.path().join("archive").display());
+    let server = StoreServer::start(StoreKind::S3);
+    server.make_bucket("backups");
+    let proxy = Proxy::start(server.address());
+    let url = server.url("backups", "etcd");
+    let through = server.url_at(proxy.address(), "backups", "etcd");
     let log = directory.path().join("agent.log");
     let trio = Arc::new(Trio::start(&etcd::newest("3.6"), directory.path()));
     let run = || {
         Agent::start(
-            &url,
+            &through,
             &trio.endpoints(),
             &["--period", "1s", "--schedule", "* * * * *"],
             &log,
@@ -116,7 +141,7 @@ fn every_point_comes_back_whatever_happens() {
     let recorder = record(&trio, &stop);
 
     let began = Instant::now();
-    let (mut kills, mut crashes) = (0, 0);
+    let (mut kills, mut crashes, mut failures) = (0, 0, 0);
     await_end(&url, 1, &agent);
     while began.elapsed() < length() {
         match chance.u32(..10) {
@@ -129,6 +154,13 @@ fn every_point_comes_back_whatever_happens() {
             4..6 => {
                 trio.crash(trio.leader());
                 crashes += 1;
+            }
+            6..8 => {
+                let length = Duration::from_millis(chance.u64(200..3000));
+                proxy.set(chance.choice(FAULTS).cloned().expect("some faults"));
+                std::thread::sleep(length);
+                proxy.heal();
+                failures += 1;
             }
             _ => {
                 // Only what is in the archive may be forgotten; else there would be a gap, which is another test.
@@ -157,8 +189,10 @@ fn every_point_comes_back_whatever_happens() {
     let mut points = recorder.join().expect("the recorder did not panic");
     points.push(quiet.clone());
     println!(
-        "{done} calls, {} points, {kills} agents killed, {crashes} leaders killed",
-        points.len()
+        "{done} calls, {} points, {kills} agents killed, {crashes} leaders killed, the store failed {failures} times ({} \
+         requests)",
+        points.len(),
+        proxy.struck()
     );
     assert!(done > 100 && points.len() > 20, "little happened");
     assert_eq!(newest(&list)["gaps"], serde_json::json!([]), "{list}");

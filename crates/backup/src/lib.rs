@@ -8,18 +8,23 @@
 mod archive;
 pub mod chain;
 pub mod clock;
+pub mod compact;
 pub mod delta;
+mod deposit;
 mod digest;
 mod error;
 pub mod etcdbr;
+mod fetch;
 pub mod hold;
 pub mod inventory;
 mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod plan;
 pub mod prune;
 pub mod record;
+pub mod restore;
 pub mod retention;
 mod store;
 

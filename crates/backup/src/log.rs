@@ -165,9 +165,11 @@ impl Log {
             self.block.clear();
             self.block_records = 0;
         }
-        self.block_records += 1;
-        if self.block.len() < SEGMENT_BYTES_MAX {
-            self.block.extend_from_slice(&signed.record.bytes().0);
+        let (bytes, hash) = signed.record.bytes();
+        // A record of another version may say more than this one knows to write: a segment would not be the same.
+        if hash == signed.hash && self.block.len() < SEGMENT_BYTES_MAX {
+            self.block.extend_from_slice(&bytes);
+            self.block_records += 1;
         }
         self.tail.take(signed);
     }
@@ -286,8 +288,7 @@ impl Log {
     /// Writes the segment that has just become whole. One that is not written is none lost: its records are there.
     async fn close_segment(&mut self) {
         let last = self.tail.next - 1;
-        let whole = last % SEGMENT == 0 && self.block_records == SEGMENT;
-        if !whole || self.block.len() >= SEGMENT_BYTES_MAX {
+        if last % SEGMENT != 0 || self.block_records != SEGMENT || self.block.len() >= SEGMENT_BYTES_MAX {
             return;
         }
         let name = names::segment(self.timeline, last - SEGMENT + 1, last);
