@@ -337,6 +337,9 @@ pub struct Compact {
     /// Which timeline [default: the newest]
     #[arg(long, value_name = "N")]
     pub timeline: Option<u32>,
+    /// Keep what the old one and the changes have of older values, too: any revision between stays within reach of it
+    #[arg(long)]
+    pub keep_history: bool,
     /// Where the database is put together [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,

@@ -1,8 +1,11 @@
 //! `quorate backup …`: an archive of a cluster's history.
 
+mod compact;
 mod list;
 mod place;
 mod prune;
+mod restore;
+mod watched;
 
 use std::path::PathBuf;
 
@@ -15,6 +18,8 @@ pub fn run(_root: Option<PathBuf>, command: BackupCommand) -> Result<(), Failure
     match command {
         BackupCommand::List(arguments) => in_runtime(list::run(&arguments)),
         BackupCommand::Prune(arguments) => in_runtime(prune::run(&arguments)),
+        BackupCommand::Restore(arguments) => in_runtime(restore::run(*arguments)),
+        BackupCommand::Compact(arguments) => in_runtime(compact::run(&arguments)),
         _ => Err(Failure::failed("not yet")),
     }
 }

@@ -10,7 +10,7 @@ mod get;
 mod hash;
 mod keys;
 mod offline;
-mod restore;
+pub(super) mod restore;
 mod save;
 mod status;
 mod verify;
