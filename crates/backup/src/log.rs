@@ -152,14 +152,25 @@ impl Log {
                 ));
             }
             let name = names::record(self.timeline, record.number);
-            match self.store.create(&name, Bytes::from(bytes)).await? {
+            let bytes = Bytes::from(bytes);
+            match self.store.create(&name, bytes.clone()).await? {
                 Created::New => {
                     let signed = Signed { record, hash };
                     self.take(&signed);
                     self.close_segment().await;
                     return Ok(signed);
                 }
-                Created::Exists => self.catch_up().await?,
+                Created::Exists => {
+                    // An attempt before, of which it did not become known how it ended, may have left just this.
+                    let ours = self.store.get(&name, bytes.len() as u64).await;
+                    if ours.is_ok_and(|found| found == bytes) {
+                        let signed = Signed { record, hash };
+                        self.take(&signed);
+                        self.close_segment().await;
+                        return Ok(signed);
+                    }
+                    self.catch_up().await?;
+                }
             }
         }
         Err(Error::refused(
