@@ -17,6 +17,7 @@ mod error;
 pub mod etcdbr;
 mod fetch;
 pub mod hold;
+pub mod inventory;
 mod lines;
 pub mod log;
 pub mod names;
