@@ -1,6 +1,6 @@
 //! `quorate snapshot …`: one snapshot or data directory, offline but for `save`.
 
-mod choose;
+pub(super) mod choose;
 mod chosen;
 mod dead;
 mod defrag;
