@@ -144,11 +144,17 @@ impl Objects {
 
     pub async fn head(&self, name: &str) -> Result<Found, Failure> {
         let path = self.path(name)?;
-        let meta = self
-            .store
-            .head(&path)
-            .await
-            .map_err(|error| self.failed(&error))?;
+        let meta = match self.store.head(&path).await {
+            Ok(meta) => meta,
+            Err(error) => match self.failed(&error) {
+                // Such an answer has no body to say whether it is the object that is missing, or the bucket, or we.
+                failure if matches!(failure.trouble, Trouble::Missing | Trouble::Denied) => {
+                    let read = self.store.get(&path).await;
+                    read.map_err(|error| self.failed(&error))?.meta
+                }
+                failure => return Err(failure),
+            },
+        };
         self.found(meta)
             .ok_or_else(|| Failure::other("the server answers for another object"))
     }
