@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::files::{Draft, Replace};
 use super::objects::Objects;
-use super::patience::{Limits, persist};
+use super::patience::{Limits, Travel, persist};
 use super::trouble::Failure;
 use super::{Backend, Store, blocking};
 use crate::{Error, Trouble};
@@ -208,7 +208,10 @@ impl Parts {
         let id = match &self.id {
             Some(id) => id.clone(),
             None => {
-                let begun = persist(self.limits, 0, |_| self.objects.begin_parts(&self.name)).await?;
+                let begun = persist(self.limits, Travel::none(), |_| {
+                    self.objects.begin_parts(&self.name)
+                })
+                .await?;
                 self.id.insert(Arc::new(begun)).clone()
             }
         };
@@ -217,7 +220,8 @@ impl Parts {
         let data = std::mem::take(&mut self.filling).freeze();
         self.next += 1;
         self.under_way.spawn(async move {
-            let put = persist(limits, data.len() as u64, |_| {
+            let travel = Travel::of(data.len() as u64);
+            let put = persist(limits, &travel, |_| {
                 objects.put_part(&name, &id, index, data.clone())
             });
             put.await.map(|part| (index, part))
@@ -238,7 +242,8 @@ impl Parts {
     async fn finish(&mut self, store: &Store, size: u64) -> Result<(), Failure> {
         if self.id.is_none() {
             let content = std::mem::take(&mut self.filling).freeze();
-            let put = persist(self.limits, size, |_| {
+            let travel = Travel::of(size);
+            let put = persist(self.limits, &travel, |_| {
                 self.objects.put(&self.name, content.clone())
             });
             return put.await;
@@ -252,7 +257,7 @@ impl Parts {
             return Err(broken());
         };
         let parts: Vec<PartId> = self.done.iter().map(|(_, part)| part.clone()).collect();
-        persist(self.limits, 0, |n| {
+        persist(self.limits, Travel::none(), |n| {
             let (parts, id) = (parts.clone(), id.clone());
             let (objects, name) = (&self.objects, &self.name);
             async move {
@@ -280,6 +285,9 @@ impl Parts {
         let arrivals = async { while self.under_way.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(ARRIVAL, arrivals).await;
         self.under_way.shutdown().await;
-        persist(self.limits, 0, |_| self.objects.abort(&self.name, &id)).await
+        persist(self.limits, Travel::none(), |_| {
+            self.objects.abort(&self.name, &id)
+        })
+        .await
     }
 }

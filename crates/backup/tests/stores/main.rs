@@ -31,9 +31,9 @@ async fn open_with(url: &str, options: &StoreOptions) -> Store {
 /// With little patience, as an agent that tries again by itself.
 fn hasty() -> StoreOptions {
     StoreOptions {
-        patience: Duration::from_secs(3),
+        patience: Duration::from_secs(6),
         tries: 3,
-        stall: Duration::from_secs(1),
+        stall: Duration::from_secs(2),
         ..StoreOptions::default()
     }
 }

@@ -30,6 +30,26 @@ async fn it_survives_what_every_store_survives() {
     faults::everything(&server).await;
 }
 
+#[tokio::test]
+async fn objects_go_from_store_to_store() {
+    let server = StoreServer::start(StoreKind::S3);
+    server.make_bucket("bucket");
+    let far = open(&server.url("bucket", "x")).await;
+    let home = tempfile::tempdir().unwrap();
+    let near = open(&format!("file://{}", home.path().display())).await;
+    for size in [0, 10, 20 << 20] {
+        let (name, content) = (format!("a/{size}"), noise(size, 12));
+        far.put(&name, content.clone()).await.unwrap();
+        assert_eq!(near.copy_from(&far, &name).await.unwrap(), size as u64);
+        far.delete(&name).await.unwrap();
+        assert_eq!(far.copy_from(&near, &name).await.unwrap(), size as u64);
+        assert!(far.get(&name, 20 << 20).await.unwrap() == content, "{size}");
+    }
+    let missing = near.copy_from(&far, "b").await;
+    assert_eq!(trouble(missing), Trouble::Missing);
+    assert_eq!(trouble(near.head("b").await), Trouble::Missing);
+}
+
 /// More than one page, broken between two.
 #[tokio::test]
 async fn long_lists_come_whole() {
