@@ -55,6 +55,10 @@ tools-quick: ## only the etcd version that is quickest to get
 tools-kube: ## the parts of a real Kubernetes, into the cache; about ten minutes once
 	@scripts/tools kube
 
+.PHONY: tools-etcdbr
+tools-etcdbr: ## etcdbrctl, whose archives are read, into the cache; a few minutes once
+	@scripts/tools etcdbr
+
 .PHONY: tools-stores
 tools-stores: ## the object storage servers that tests run against, into the cache
 	@scripts/tools stores
@@ -80,7 +84,7 @@ lint: host ## format, clippy, the repository's own rules, shell syntax
 	for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
 
 .PHONY: test
-test: host tools tools-stores ## unit and property tests, and the tier that runs real etcd and object storage
+test: host tools tools-stores tools-etcdbr ## unit and property tests, and the tier that runs real etcd and object storage
 	cargo build -p quorate
 	cargo test --workspace
 	scripts/fuzz all 3 1

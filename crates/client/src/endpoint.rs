@@ -199,6 +199,11 @@ impl Endpoint {
             .clone()
     }
 
+    /// Lets go of the connection; the next call connects anew.
+    pub(crate) fn disconnect(&self) {
+        lock(&self.shared.channel).take();
+    }
+
     /// Sends one request, authenticated as needed, and waits no longer than the request timeout.
     pub(crate) async fn call<Q, R, F, Fut>(
         &self,
@@ -217,7 +222,7 @@ impl Endpoint {
             Err(_) => {
                 // The peer may be gone without a word, and TCP would take minutes to notice: pings run only
                 // while a request does, and the request has just been given up. The next call connects anew.
-                lock(&self.shared.channel).take();
+                self.disconnect();
                 Err(Error::no_answer(operation, &self.shared.url, bound))
             }
         }

@@ -38,6 +38,20 @@ pub enum Operation {
     Delete,
     /// Writes a key if it has not changed.
     CompareAndSwap,
+    /// Does a transaction.
+    Txn,
+    /// Watches every key.
+    Watch,
+    /// Asks how long a lease lasts.
+    LeaseTerm,
+    /// Lists the leases.
+    Leases,
+    /// Grants a lease.
+    LeaseGrant,
+    /// Begins a lease's term anew.
+    LeaseKeepAlive,
+    /// Ends a lease.
+    LeaseRevoke,
     /// Drops old revisions.
     Compact,
     /// Reads the raised alarms.
@@ -54,6 +68,8 @@ pub enum Operation {
     Authenticate,
     /// Administers users and roles.
     AuthAdmin,
+    /// Asks how authentication is.
+    AuthStatus,
 }
 
 impl fmt::Display for Operation {
@@ -70,6 +86,13 @@ impl fmt::Display for Operation {
             Operation::Put => "put",
             Operation::Delete => "delete",
             Operation::CompareAndSwap => "compare and swap",
+            Operation::Txn => "transaction",
+            Operation::Watch => "watch",
+            Operation::LeaseTerm => "lease time to live",
+            Operation::Leases => "lease list",
+            Operation::LeaseGrant => "lease grant",
+            Operation::LeaseKeepAlive => "lease keep-alive",
+            Operation::LeaseRevoke => "lease revoke",
             Operation::Compact => "compact",
             Operation::Alarms => "alarms",
             Operation::Disarm => "disarm",
@@ -78,6 +101,7 @@ impl fmt::Display for Operation {
             Operation::Snapshot => "snapshot",
             Operation::Authenticate => "authenticate",
             Operation::AuthAdmin => "auth administration",
+            Operation::AuthStatus => "auth status",
         })
     }
 }

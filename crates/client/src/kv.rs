@@ -77,7 +77,7 @@ pub enum CasResult {
     },
 }
 
-fn client(channel: Channel) -> KvClient<Channel> {
+pub(crate) fn client(channel: Channel) -> KvClient<Channel> {
     KvClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES)
 }
 
@@ -121,7 +121,7 @@ impl Endpoint {
         Ok(response.kvs.pop())
     }
 
-    async fn range(
+    pub(crate) async fn range(
         &self,
         request: RangeRequest,
         consistency: Consistency,

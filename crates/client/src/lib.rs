@@ -7,26 +7,33 @@
 
 mod auth;
 mod cluster;
+mod cut;
 mod endpoint;
 mod error;
+mod event;
 mod kv;
+mod lease;
 mod maintenance;
 mod members;
 mod quorum;
 mod refusal;
 mod snapshot;
 mod tls;
+mod txn;
+mod watch;
 
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 mod stub {
     include!("gen/etcdserverpb.rs");
 }
 
-pub use auth::Credentials;
+pub use auth::{AuthStatus, Credentials};
 pub use cluster::{Member, MemberAdded, MemberList};
 pub use endpoint::{Endpoint, InvalidEndpoint, Timeouts};
 pub use error::{Answer, Error, Operation};
+pub use event::{Event, EventKind, Events};
 pub use kv::{CasResult, Consistency, Deleted, ReadReceipt};
+pub use lease::LeaseTerm;
 pub use maintenance::{Alarm, AlarmKind, HashKv, Status};
 pub use members::{Address, Answers, Members};
 pub use quorate_wire::mvccpb::KeyValue;
@@ -34,3 +41,5 @@ pub use quorum::{Failure, ListedBy, MemberView, QuorumView, Target};
 pub use refusal::{Outcome, Refusal};
 pub use snapshot::Snapshot;
 pub use tls::{Identity, IdentityFiles, Tls, TlsError, TlsFiles};
+pub use txn::{Condition, Keys, Op, Page, Range, RangeDeleted, Txn, TxnDone};
+pub use watch::{Batch, Cut, Watched, Watching};

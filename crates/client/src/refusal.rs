@@ -110,6 +110,8 @@ refusals! {
     CompactedRevision = "the revision has been compacted",
     /// The requested revision does not exist yet.
     FutureRevision = "the revision does not exist yet",
+    /// No such lease, or it ended.
+    LeaseNotFound = "no such lease",
     /// This etcd does not know the request.
     NotImplemented = "this etcd does not implement the request",
     /// No connection could be made.
@@ -185,6 +187,7 @@ const TEXTS: &[(&str, Refusal)] = &[
         "mvcc: required revision is a future revision",
         Refusal::FutureRevision,
     ),
+    ("requested lease not found", Refusal::LeaseNotFound),
     ("context deadline exceeded", Refusal::DeadlineExceeded),
 ];
 
@@ -255,6 +258,7 @@ impl Refusal {
             | AuthFailed
             | CompactedRevision
             | FutureRevision
+            | LeaseNotFound
             | NotImplemented
             | Unreachable => Outcome::NotDone,
             Timeout | LeaderChanged | Stopped | NoSpace | Corrupt | Disconnected | DeadlineExceeded

@@ -6,18 +6,21 @@
 
 mod build;
 mod check;
+mod edge;
 mod edit;
 mod file;
 mod meta;
 mod out;
 mod page;
 mod page_map;
+mod pages;
 mod rows;
 mod write;
 
 pub use check::Structure;
 pub use edit::{Appending, Edit};
 pub use file::{Bolt, Bucket};
+pub use pages::Pages;
 pub use rows::{KeyAndValue, Rows};
 pub use write::BoltWriter;
 

@@ -60,7 +60,7 @@ fn defrag_file(path: &Path, progress: &Progress) -> Result<Defragmented, Error> 
     if let Some(recorded) = digest::recorded(source.bolt())? {
         let length = source.bolt().length() - crate::bolt::DIGEST;
         progress.expect(length);
-        if digest::sha256(source.bolt().file(), path, length, progress)? != recorded {
+        if digest::sha256(source.bolt().file()?, path, length, progress)? != recorded {
             return Err(digest::mismatch(path));
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
-use crate::bolt::{Bolt, DIGEST};
+use crate::bolt::Bolt;
 use crate::progress::Progress;
 
 const PIECE: usize = 1 << 20;
@@ -36,8 +36,7 @@ pub(crate) fn recorded(bolt: &Bolt) -> Result<Option<[u8; 32]>, Error> {
         return Ok(None);
     }
     let mut digest = [0; 32];
-    let read = bolt.file().read_exact_at(&mut digest, bolt.length() - DIGEST);
-    read.map_err(Error::read(bolt.path()))?;
+    bolt.read_digest(&mut digest)?;
     Ok(Some(digest))
 }
 

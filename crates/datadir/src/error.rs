@@ -88,6 +88,12 @@ pub enum Error {
         /// What is wrong there.
         why: String,
     },
+    /// What was to be read came from elsewhere, and did not come.
+    #[error("{source}")]
+    Supply {
+        /// Why, in the words of whoever was to bring it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// It was cancelled.
     #[error("cancelled; nothing was changed")]
     Cancelled,
@@ -115,6 +121,13 @@ impl Error {
         move |source| Error::Write {
             path: path.to_owned(),
             source,
+        }
+    }
+
+    /// What was to come from elsewhere did not come.
+    pub fn supply(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Supply {
+            source: source.into(),
         }
     }
 

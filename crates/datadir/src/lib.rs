@@ -13,12 +13,14 @@
 //! ```
 
 mod aside;
+mod assemble;
 pub mod bolt;
 mod copy;
 mod defrag;
 mod digest;
 pub mod durable;
 mod error;
+mod fresh;
 mod inspect;
 mod lock;
 mod look;
@@ -38,14 +40,16 @@ pub mod view;
 pub mod wal;
 
 pub use aside::move_aside;
+pub use assemble::{Arrival, Assembly, Base, Landing, LaterRows};
 pub use defrag::{Defragmented, defrag};
 pub use error::Error;
+pub use fresh::{Fresh, write_snapshot};
 pub use inspect::{Inspection, Received, SnapFileFound, inspect, inspect_with_log};
 pub use lock::{Attempt, DbLock};
 pub use look::{Db, Identity, Look, db_path, look};
 pub use mvcc::{HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};
 pub use progress::Progress;
-pub use restore::{Restore, Restored, restore};
+pub use restore::{Members, Restore, Restored, Seat, restore, restore_members};
 pub use revive::{Finish, Revival, Revive, Revived, Staged, Stopped, revive, stage};
 pub use roster::{Roster, RosterMember};
 pub use status::{Status, status};

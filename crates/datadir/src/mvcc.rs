@@ -16,5 +16,6 @@ pub use row::{KeyValue, Revision, RowKey};
 pub use small::Lease;
 pub use source::Source;
 
-pub(crate) use hash::{HashRows, each_row, kept};
+pub(crate) use hash::{HashRows, each_row, hash_at, kept};
 pub(crate) use index::{History, Kept, KeyIndex};
+pub(crate) use small::lease_row;

@@ -1,27 +1,30 @@
 //! A data directory made from a snapshot: a member of a new cluster, ready to be started.
 //!
 //! ```text
-//! snapshot ─▶ copy, its hash checked ─▶ members, raft position, versions set ─▶ member/snap/db
+//! base, later rows ─▶ assembled, members, raft position, versions set ─▶ member/snap/db ─▶ copies for other members
 //! roster ─▶ member/wal/…wal, member/snap/….snap
 //! ```
 //!
-//! In: a snapshot file and who the member is. Out: a directory that etcd starts from. It is made under another name and
-//! gets its own when all of it is on the disk. Memory: a few pages.
+//! In: a snapshot file, or whatever a database can be put together from ([`Assembly`]), and who the members are. Out: a
+//! directory for each that etcd starts from. It is made under another name and gets its own when all of it, and of all
+//! others, is on the disk. Memory: a few pages.
 //! Never: a snapshot taken whose hash is wrong, or, where it has none, whose pages do not hold together; anything
 //! overwritten; a directory that is half made under its name.
 
 mod database;
 mod place;
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use semver::Version;
 
-use crate::mvcc::Source;
+use crate::assemble::{Assembly, Base, Into, Ready, Shape, assemble, bump_row};
+use crate::copy::copy;
 use crate::progress::Progress;
 use crate::verify::verify;
 use crate::{Error, Roster, Target, snap_file, wal};
-use database::Shape;
+use database::MemberShape;
 use place::Place;
 
 /// What to restore, and as whom.
@@ -68,46 +71,173 @@ pub struct Restored {
     pub without_lease: u64,
 }
 
+/// The members of a cluster that is restored.
+#[derive(Debug, Clone)]
+pub struct Members {
+    /// All members, `name=url,…`.
+    pub initial_cluster: String,
+    /// The new cluster's token.
+    pub token: String,
+    /// Those whose directories are made here.
+    pub seats: Vec<Seat>,
+    /// How much higher revisions go on, with all before marked as compacted.
+    pub bump: Option<i64>,
+    /// The etcd that will run; `None`: the one that wrote the base, or a newer one.
+    pub for_version: Option<Version>,
+}
+
+/// A member whose directory is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    /// Its name.
+    pub name: String,
+    /// Its peer URLs, comma-separated.
+    pub peer_urls: String,
+    /// The directory to make. It must not be there, or be empty.
+    pub data_dir: PathBuf,
+    /// Where the log goes, if not into the directory.
+    pub wal_dir: Option<PathBuf>,
+}
+
 /// Makes the directory.
 pub fn restore(wanted: &Restore, progress: &Progress) -> Result<Restored, Error> {
-    let roster = Roster::parse(&wanted.initial_cluster, &wanted.token)?;
-    let member_id = roster.member(&wanted.name, &wanted.peer_urls)?.id;
-    let source = Source::open(&wanted.snapshot)?;
-    if !source.bolt().has_digest() && !wanted.skip_hash_check {
-        return Err(Error::refused(
-            format!("{} has no hash behind its pages", wanted.snapshot.display()),
-            "if it is the database of a member and no snapshot, say --skip-hash-check; `snapshot verify` looks at the \
-             rest",
-        ));
-    }
-    let written_by = source.numbers().written_by()?;
-    let target = match &wanted.for_version {
-        Some(version) => Target::of(version)?,
-        None => written_by,
-    };
-    let shape = Shape {
-        roster: &roster,
-        target,
-        older: target < written_by,
+    let members = Members {
+        initial_cluster: wanted.initial_cluster.clone(),
+        token: wanted.token.clone(),
+        seats: vec![Seat {
+            name: wanted.name.clone(),
+            peer_urls: wanted.peer_urls.clone(),
+            data_dir: wanted.data_dir.clone(),
+            wal_dir: wanted.wal_dir.clone(),
+        }],
         bump: wanted.bump,
-        to_revision: wanted.to_revision,
+        for_version: wanted.for_version.clone(),
     };
-    shape.check(&source)?;
-    if !source.bolt().has_digest() {
-        // No hash speaks for it: only what holds together is taken.
-        verify(&source, progress)?;
+    let assembly = Assembly {
+        to_revision: wanted.to_revision,
+        ..Assembly::of(Base::File {
+            path: wanted.snapshot.clone(),
+            skip_hash_check: wanted.skip_hash_check,
+        })
+    };
+    let mut restored = restore_members(&members, assembly, progress)?;
+    restored
+        .pop()
+        .ok_or_else(|| Error::refused("no member was named", "name one"))
+}
+
+impl Members {
+    /// Could their directories be made: are they who they say, and is nothing in the way? Out: the new cluster's id.
+    pub fn judge(&self) -> Result<u64, Error> {
+        let roster = Roster::parse(&self.initial_cluster, &self.token)?;
+        for seat in &self.seats {
+            roster.member(&seat.name, &seat.peer_urls)?;
+            Place::judge(&seat.data_dir, seat.wal_dir.as_deref())?;
+        }
+        check_seats(&self.seats)?;
+        Ok(roster.cluster_id)
     }
-    let place = Place::prepare(&wanted.data_dir, wanted.wal_dir.as_deref())?;
-    let made = database::make(&source, &shape, &place.db(), progress)?;
-    wal::write_restored(&place.wal(), member_id, &roster, target)?;
-    snap_file::write_restored(&place.snap(), &roster, target)?;
-    place.publish()?;
-    Ok(Restored {
-        member_id,
-        cluster_id: roster.cluster_id,
-        revision: made.revision,
-        target,
-        size: made.size,
-        without_lease: made.without_lease,
-    })
+}
+
+/// Makes the directories of all members that have a seat here, in the order of the seats.
+pub fn restore_members(
+    members: &Members,
+    assembly: Assembly<'_>,
+    progress: &Progress,
+) -> Result<Vec<Restored>, Error> {
+    let roster = Roster::parse(&members.initial_cluster, &members.token)?;
+    let ids = members
+        .seats
+        .iter()
+        .map(|seat| Ok(roster.member(&seat.name, &seat.peer_urls)?.id))
+        .collect::<Result<Vec<u64>, Error>>()?;
+    check_seats(&members.seats)?;
+    let mut shape = MemberShape {
+        roster: &roster,
+        for_version: members.for_version.as_ref(),
+        bump: members.bump,
+        target: None,
+    };
+    let (ready, rest) = assembly.split()?;
+    if let Ready::Opened(source) = &ready {
+        // What can be judged is, before anything is written.
+        let end = rest.check(source)?;
+        shape.changes(source)?;
+        if let Some((end, by)) = end.zip(members.bump) {
+            bump_row(end, by)?;
+        }
+        if !source.bolt().has_digest() {
+            // No hash speaks for it: only what holds together is taken.
+            verify(source, progress)?;
+        }
+    }
+    let places = members
+        .seats
+        .iter()
+        .map(|seat| Place::prepare(&seat.data_dir, seat.wal_dir.as_deref()))
+        .collect::<Result<Vec<Place>, Error>>()?;
+    let Some((first, others)) = places.split_first() else {
+        return Err(Error::refused("no member was named", "name one"));
+    };
+    let path = first.db();
+    let into = Into::new(&path)?;
+    let made = assemble(ready, rest, &mut shape, &into, progress)?;
+    let Some(target) = shape.target else {
+        return Err(Error::refused(
+            "what etcd it is for is not known",
+            "name its version",
+        ));
+    };
+    for place in others {
+        copy_database(&into.file, &path, place, made.size, progress)?;
+    }
+    let mut restored = Vec::new();
+    for (place, member_id) in places.iter().zip(ids) {
+        wal::write_restored(&place.wal(), member_id, &roster, target)?;
+        snap_file::write_restored(&place.snap(), &roster, target)?;
+        restored.push(Restored {
+            member_id,
+            cluster_id: roster.cluster_id,
+            revision: made.revision,
+            target,
+            size: made.size,
+            without_lease: made.without_lease,
+        });
+    }
+    for place in places {
+        place.publish()?;
+    }
+    Ok(restored)
+}
+
+/// Each has its own places.
+fn check_seats(seats: &[Seat]) -> Result<(), Error> {
+    let mut taken = std::collections::BTreeSet::new();
+    for seat in seats {
+        for dir in std::iter::once(&seat.data_dir).chain(&seat.wal_dir) {
+            let whole = std::path::absolute(dir).map_err(Error::read(dir))?;
+            if !taken.insert(whole) {
+                return Err(Error::refused(
+                    format!("{} is to be the directory of two", dir.display()),
+                    "name a directory of its own for each member",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The database of another member is the same, byte for byte.
+fn copy_database(
+    from: &File,
+    path: &std::path::Path,
+    place: &Place,
+    size: u64,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let to = place.db();
+    let into = Into::new(&to)?;
+    progress.expect(size);
+    copy((from, path), (&into.file, &to), size, progress)?;
+    into.file.sync_all().map_err(Error::write(&to))
 }

@@ -95,7 +95,7 @@ fn draft_of(bolt: &Bolt, file: &Path, progress: &Progress) -> Result<(Draft, Bol
     let draft = Draft::among_others(file).map_err(Error::write(file))?;
     progress.expect(bolt.size().saturating_mul(2));
     copy::copy(
-        (bolt.file(), bolt.path()),
+        (bolt.file()?, bolt.path()),
         (draft.file(), file),
         bolt.size(),
         progress,

@@ -114,7 +114,7 @@ pub fn verify(source: &Source, progress: &Progress) -> Result<Verdict, Error> {
         let hashing = recorded.map(|recorded| {
             scope.spawn(move || {
                 let length = bolt.length() - crate::bolt::DIGEST;
-                let found = digest::sha256(bolt.file(), bolt.path(), length, progress)?;
+                let found = digest::sha256(bolt.file()?, bolt.path(), length, progress)?;
                 if found == recorded {
                     Ok(())
                 } else {

@@ -118,7 +118,14 @@ fn what_is_cut_off_can_be_put_behind_again() {
         let mut other = Changes::default();
         other.set(bucket::META, b"term", 9u64.to_be_bytes());
         let file = OpenOptions::new().read(true).write(true).open(&first).unwrap();
-        edit(at_cut.bolt(), &other, &mut Listed(later, 0), file).unwrap();
+        edit(
+            at_cut.bolt(),
+            &other,
+            &mut Listed(later, 0),
+            file,
+            &Progress::new(),
+        )
+        .unwrap();
         for path in [again, first] {
             let result = Source::open(&path).unwrap();
             let verdict = verify(&result, &Progress::new()).unwrap();

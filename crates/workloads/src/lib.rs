@@ -11,6 +11,7 @@
 mod addresses;
 mod cached;
 mod client;
+mod etcdbr;
 mod made;
 mod server;
 mod stores;
@@ -20,6 +21,7 @@ mod writes;
 pub use addresses::{Addresses, free_port};
 pub use cached::{binary, cache, newest, versions};
 pub use client::{Client, User};
+pub use etcdbr::{EtcdbrArchive, EtcdbrRun, EtcdbrWriter, etcdbrctl};
 pub use made::{HashKv, Made, Said};
 pub use server::{Server, Start};
 pub use stores::{Fault, Kind as StoreKind, Proxy, ServerCertificate, StoreServer};

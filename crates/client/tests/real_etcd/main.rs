@@ -10,3 +10,4 @@ mod outage;
 mod single;
 mod tls;
 mod versions;
+mod watch;

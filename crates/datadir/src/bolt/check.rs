@@ -89,8 +89,7 @@ impl Bolt {
             }
         }
         if self.one_meta {
-            let first = self.file().try_clone().map_err(Error::read(self.path()))?;
-            let bad = match read_metas(&first) {
+            let bad = match read_metas(self.held.pages()) {
                 Ok(Metas::Valid { newest, .. }) if newest.transaction.is_multiple_of(2) => 1,
                 _ => 0,
             };

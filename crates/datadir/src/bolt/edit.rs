@@ -8,10 +8,10 @@ use std::fs::File;
 use std::path::Path;
 
 use super::build::{Built, Tree};
+use super::edge::RightEdge;
 use super::file::{Bolt, Bucket};
 use super::meta::{Meta, NO_FREELIST};
 use super::out::Out;
-use super::page::Page;
 use super::write::{bucket_value, write_metas};
 use crate::Error;
 
@@ -56,6 +56,11 @@ impl<'a> Edit<'a> {
 
     /// Begins to put rows behind the last one of a bucket.
     pub fn append(&mut self, name: &[u8]) -> Result<Appending<'_, 'a>, Error> {
+        self.append_at(name, None)
+    }
+
+    /// Begins to put rows behind the last one of a bucket that is before `end`; those from there on are left out.
+    pub fn append_at(&mut self, name: &[u8], end: Option<&[u8]>) -> Result<Appending<'_, 'a>, Error> {
         let value = self.buckets.iter().find(|(key, _)| key == name).map(|(_, v)| v);
         let bucket = match value {
             None => Bucket::Inline(EMPTY_LEAF.to_vec()),
@@ -67,53 +72,16 @@ impl<'a> Edit<'a> {
                 Bucket::of(value).map_err(damaged)?
             }
         };
-        let tree = self.on_the_edge_of(bucket)?;
+        let edge = RightEdge::of(self.bolt, bucket, end)?;
+        let mut tree = Tree::on_edge(self.out.page_size(), edge.branches);
+        for (key, value) in edge.rows {
+            tree.put(&mut self.out, &key, &value, false)?;
+        }
         Ok(Appending {
             name: name.to_vec(),
             tree,
             edit: self,
         })
-    }
-
-    fn on_the_edge_of(&mut self, bucket: Bucket) -> Result<Tree, Error> {
-        let bolt = self.bolt;
-        let mut edge = Vec::new();
-        let mut id = match &bucket {
-            Bucket::Inline(_) => 0,
-            Bucket::Tree(root) => *root,
-        };
-        let leaf = match bucket {
-            Bucket::Inline(bytes) => bytes,
-            Bucket::Tree(_) => loop {
-                let bytes = bolt.page(id)?;
-                let page = Page::of(&bytes, id);
-                let wrong = |why| bolt.damaged(super::file::Place::page(id), why);
-                let page = page.map_err(|w| wrong(w.why))?;
-                if page.leaf {
-                    break bytes;
-                }
-                let mut children = Vec::with_capacity(page.count);
-                for index in 0..page.count {
-                    let element = page.child(index).map_err(|w| wrong(w.why))?;
-                    children.push((element.key.to_vec(), element.child));
-                }
-                let Some((_, last)) = children.pop().filter(|_| edge.len() < 64) else {
-                    return Err(wrong(
-                        "it is a branch without children, or pages name each other in a circle",
-                    ));
-                };
-                edge.push(children);
-                id = last;
-            },
-        };
-        let mut tree = Tree::on_edge(self.out.page_size(), edge);
-        let wrong = |w: super::page::Wrong| bolt.damaged(super::file::Place::page(id), w.why);
-        let page = Page::of(&leaf, id).map_err(wrong)?;
-        for index in 0..page.count {
-            let row = page.row(index).map_err(wrong)?;
-            tree.put(&mut self.out, row.key, row.value, false)?;
-        }
-        Ok(tree)
     }
 
     fn set(&mut self, name: &[u8], value: Vec<u8>) {

@@ -5,12 +5,11 @@
 //! Never: a byte written; a page believed that lies outside the file; memory taken for a length that the file has not.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::meta::{Meta, Metas, read_metas};
 use super::page::{HEADER, Header, Wrong};
+use super::pages::{Held, Pages, fill};
 use super::rows::Rows;
 use crate::Error;
 
@@ -23,7 +22,7 @@ pub(crate) const DIGEST: u64 = 32;
 #[derive(Debug)]
 pub struct Bolt {
     path: PathBuf,
-    file: File,
+    pub(super) held: Held,
     length: u64,
     digest: bool,
     pub(crate) meta: Meta,
@@ -65,17 +64,30 @@ impl Bolt {
 
     /// Takes an open file; `path` is what it is called.
     pub(crate) fn from_file(file: File, path: &Path) -> Result<Bolt, Error> {
-        let metadata = file.metadata().map_err(Error::read(path))?;
+        if !file.metadata().map_err(Error::read(path))?.is_file() {
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                place: "the path".to_owned(),
+                why: "it is not a file".to_owned(),
+            });
+        }
+        Bolt::held(Held::File(file), path)
+    }
+
+    /// Takes a database that lies somewhere else; `path` is what it is called. Rows can be read from it; whatever needs
+    /// all of its bytes in a file is refused.
+    pub fn from_pages(pages: Box<dyn Pages>, path: &Path) -> Result<Bolt, Error> {
+        Bolt::held(Held::Elsewhere(pages), path)
+    }
+
+    fn held(held: Held, path: &Path) -> Result<Bolt, Error> {
         let damaged = |place: &str, why: String| Error::Damaged {
             path: path.to_owned(),
             place: place.to_owned(),
             why,
         };
-        if !metadata.is_file() {
-            return Err(damaged("the path", "it is not a file".to_owned()));
-        }
-        let length = metadata.len();
-        let (meta, count) = match read_metas(&file).map_err(Error::read(path))? {
+        let length = held.pages().length().map_err(Error::read(path))?;
+        let (meta, count) = match read_metas(held.pages()).map_err(Error::read(path))? {
             Metas::Valid { newest, count } => (newest, count),
             Metas::Blank => return Err(damaged("the start", "the file is empty".to_owned())),
             Metas::Invalid => {
@@ -102,7 +114,7 @@ impl Bolt {
         }
         Ok(Bolt {
             path: path.to_owned(),
-            file,
+            held,
             length,
             digest,
             meta,
@@ -115,8 +127,15 @@ impl Bolt {
         &self.path
     }
 
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// The file, if it is one of this machine.
+    pub(crate) fn file(&self) -> Result<&File, Error> {
+        match &self.held {
+            Held::File(file) => Ok(file),
+            Held::Elsewhere(_) => Err(Error::refused(
+                format!("{} is not a file of this machine", self.path.display()),
+                "fetch it first",
+            )),
+        }
     }
 
     /// The length of the file.
@@ -127,6 +146,17 @@ impl Bolt {
     /// Is there a hash behind the pages?
     pub fn has_digest(&self) -> bool {
         self.digest
+    }
+
+    /// Reads the hash behind the pages.
+    pub(crate) fn read_digest(&self, digest: &mut [u8; DIGEST as usize]) -> Result<(), Error> {
+        let at = self.length.saturating_sub(DIGEST);
+        let read = fill(self.held.pages(), digest, at).map_err(Error::read(&self.path))?;
+        if read < digest.len() {
+            let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            return Err(Error::read(&self.path)(short));
+        }
+        Ok(())
     }
 
     /// The size of a page.
@@ -213,20 +243,8 @@ impl Bolt {
 
     /// Reads up to `buffer.len()` bytes from where page `id` begins; the file's end ends it early.
     pub(crate) fn read_at_page(&self, id: u64, buffer: &mut [u8]) -> Result<usize, Error> {
-        let mut offset = id.saturating_mul(u64::from(self.meta.page_size));
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, offset) {
-                Ok(0) => break,
-                Ok(read) => {
-                    filled += read;
-                    offset += read as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::read(&self.path)(error)),
-            }
-        }
-        Ok(filled)
+        let offset = id.saturating_mul(u64::from(self.meta.page_size));
+        fill(self.held.pages(), buffer, offset).map_err(Error::read(&self.path))
     }
 
     /// The whole of page `id`, of whatever kind.

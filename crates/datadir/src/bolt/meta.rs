@@ -8,9 +8,9 @@
 //!  48  transaction u64          56  checksum u64 = FNV-1a 64 of the 56 bytes before it
 //! ```
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+
+use super::pages::{Pages, fill};
 
 const HEADER: usize = 16;
 const META: usize = 64;
@@ -65,8 +65,8 @@ pub(crate) enum Metas {
 }
 
 /// Reads both metas; the valid one with the higher transaction counts, as for bbolt.
-pub(crate) fn read_metas(file: &File) -> io::Result<Metas> {
-    if file.metadata()?.len() == 0 {
+pub(crate) fn read_metas(file: &dyn Pages) -> io::Result<Metas> {
+    if file.length()? == 0 {
         return Ok(Metas::Blank);
     }
     let first = meta_at(file, 0)?;
@@ -94,13 +94,10 @@ pub(crate) fn read_metas(file: &File) -> io::Result<Metas> {
     })
 }
 
-fn meta_at(file: &File, offset: u64) -> io::Result<Option<Meta>> {
+fn meta_at(file: &dyn Pages, offset: u64) -> io::Result<Option<Meta>> {
     let mut page = [0u8; HEADER + META];
-    match file.read_exact_at(&mut page, offset) {
-        Ok(()) => Ok(decode(&page)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-    }
+    let read = fill(file, &mut page, offset)?;
+    Ok(if read == page.len() { decode(&page) } else { None })
 }
 
 fn decode(page: &[u8; HEADER + META]) -> Option<Meta> {

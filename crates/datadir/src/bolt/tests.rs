@@ -115,6 +115,44 @@ proptest! {
     }
 }
 
+/// Cut off anywhere, and something put behind or nothing: every page holds together, and no branch has a lonely child.
+#[test]
+fn rows_are_put_behind_a_cut() {
+    for (count, value) in [(0_u64, 40), (1, 40), (30, 400), (900, 400), (5000, 10)] {
+        let (_dir, whole) = temporary();
+        write(
+            &Buckets::from([(b"key".to_vec(), numbered(count, value))]),
+            1024,
+            &whole,
+        );
+        let step = (count / 130).max(1);
+        let ends = (0..=count).step_by(usize::try_from(step).unwrap());
+        for (end, more) in ends.flat_map(|end| [(end, 0), (end, 1 + end % 50)]) {
+            let (_dir, path) = temporary();
+            std::fs::copy(&whole, &path).unwrap();
+            let bolt = Bolt::open(&path).unwrap();
+            let file = std::fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .unwrap();
+            let mut edit = Edit::new(&bolt, file, &path).unwrap();
+            let mut key = edit.append_at(b"key", Some(&end.to_be_bytes())).unwrap();
+            for n in end..end + more {
+                key.put(&n.to_be_bytes(), &vec![n as u8; value]).unwrap();
+            }
+            key.end().unwrap();
+            edit.finish().unwrap();
+            let expected = Buckets::from([(b"key".to_vec(), numbered(end + more, value))]);
+            assert_eq!(
+                read(&path, true),
+                expected,
+                "{count} rows cut at {end}, {more} more"
+            );
+        }
+    }
+}
+
 #[test]
 fn deep_trees_have_no_lonely_child() {
     // Around every number of leaves at which a level is just full.

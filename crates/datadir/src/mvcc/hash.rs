@@ -93,6 +93,16 @@ pub fn hash_kv(
             "ask for a later revision",
         ));
     }
+    hash_at(source, revision, compacted, progress)
+}
+
+/// The same, whatever the source says of its compactions: of a store in which revisions go on from a higher one, too.
+pub(crate) fn hash_at(
+    source: &Source,
+    revision: i64,
+    compacted: Option<i64>,
+    progress: &Progress,
+) -> Result<HashKv, Error> {
     let kept = match compacted {
         None => None,
         Some(compacted) => Some(kept(source, revision, compacted, progress)?),

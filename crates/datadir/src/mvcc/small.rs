@@ -31,6 +31,16 @@ impl Lease {
     }
 }
 
+/// The row of a lease in the bucket `lease`: its key, and its value.
+pub(crate) fn lease_row(lease: Lease) -> ([u8; 8], Vec<u8>) {
+    let value = leasepb::Lease {
+        id: lease.id,
+        ttl: lease.ttl,
+        remaining_ttl: 0,
+    };
+    (lease.id.to_be_bytes(), value.encode_to_vec())
+}
+
 /// Is this row what etcd writes into bucket `name`?
 pub(crate) fn check(name: &[u8], key: &[u8], value: &[u8]) -> Result<(), &'static str> {
     match name {

@@ -131,7 +131,7 @@ fn copy_database(member: &Member, to: &Path, progress: &Progress) -> Result<(), 
         .map_err(Error::write(to))?;
     let length = bolt.high_water().saturating_mul(u64::from(bolt.page_size()));
     progress.expect(length);
-    copy::copy((bolt.file(), bolt.path()), (&file, to), length, progress)
+    copy::copy((bolt.file()?, bolt.path()), (&file, to), length, progress)
 }
 
 impl Member {
