@@ -5,6 +5,7 @@
 //! Never: a backup that counts before it is whole; a chain extended by two writers; data of a cluster deleted because
 //! its archive could not be read.
 
+pub mod agent;
 mod archive;
 pub mod chain;
 pub mod clock;
@@ -16,6 +17,7 @@ mod error;
 pub mod etcdbr;
 mod fetch;
 pub mod hold;
+pub mod inventory;
 mod lines;
 pub mod log;
 pub mod names;

@@ -216,7 +216,8 @@ impl Log {
                 ));
             }
             let name = names::record(self.timeline, record.number);
-            match self.store.create(&name, Bytes::from(bytes)).await? {
+            let bytes = Bytes::from(bytes);
+            match self.store.create(&name, bytes.clone()).await? {
                 // It took so long that the log may have gone on past this number and the records been put away.
                 Created::New if self.is_stale() => {
                     if self.reopen(Some((record.number, hash))).await? {
@@ -230,7 +231,17 @@ impl Log {
                     self.close_segment().await;
                     return Ok(signed);
                 }
-                Created::Exists => self.catch_up().await?,
+                Created::Exists => {
+                    // An attempt before, of which it did not become known how it ended, may have left just this.
+                    let ours = self.store.get(&name, bytes.len() as u64).await;
+                    if ours.is_ok_and(|found| found == bytes) {
+                        let signed = Signed { record, hash };
+                        self.take(&signed);
+                        self.close_segment().await;
+                        return Ok(signed);
+                    }
+                    self.catch_up().await?;
+                }
             }
         }
         Err(Error::refused(

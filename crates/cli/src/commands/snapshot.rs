@@ -5,7 +5,7 @@ mod chosen;
 mod dead;
 mod defrag;
 mod diff;
-mod form;
+pub(super) mod form;
 mod get;
 mod hash;
 mod keys;

@@ -1,0 +1,4 @@
+//! The agent on real etcd, with a store in a directory.
+
+mod every_version;
+mod world;
