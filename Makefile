@@ -59,6 +59,10 @@ tools-kube: ## the parts of a real Kubernetes, into the cache; about ten minutes
 tools-etcdbr: ## etcdbrctl, whose archives are read, into the cache; a few minutes once
 	@scripts/tools etcdbr
 
+.PHONY: tools-stores
+tools-stores: ## the object storage servers that tests run against, into the cache
+	@scripts/tools stores
+
 .PHONY: kube-up
 kube-up: ## start a real Kubernetes on this machine, of NODES nodes (default 1); needs root
 	@scripts/kube up --nodes $(or $(NODES),1)
@@ -80,7 +84,7 @@ lint: host ## format, clippy, the repository's own rules, shell syntax
 	for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
 
 .PHONY: test
-test: host tools tools-etcdbr ## unit and property tests, and the tier that runs real etcd
+test: host tools tools-stores tools-etcdbr ## unit and property tests, and the tier that runs real etcd and object storage
 	cargo build -p quorate
 	cargo test --workspace
 	scripts/fuzz all 3 1

@@ -6,12 +6,25 @@
 HOST_COMMANDS=(cc:build-essential c++:build-essential git:git flock:util-linux dpkg:dpkg sha256sum:coreutils)
 
 need_host_packages() {
-  local entry missing=()
-  for entry in "${HOST_COMMANDS[@]}"; do
-    command -v "${entry%%:*}" >/dev/null || missing+=("${entry#*:}")
-  done
+  local missing=()
+  missing_packages "${HOST_COMMANDS[@]}"
   # Go speaks TLS to its registry with the system's certificates.
   [[ -e /etc/ssl/certs/ca-certificates.crt || -d /etc/pki/tls/certs || ! -e /etc/debian_version ]] || missing+=(ca-certificates)
+  ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
+}
+
+# Adds to the caller's `missing` the packages of commands that are not here.
+missing_packages() {
+  local entry
+  for entry in "$@"; do
+    command -v "${entry%%:*}" >/dev/null || missing+=("${entry#*:}")
+  done
+}
+
+# need_commands COMMAND:PACKAGE...
+need_commands() {
+  local missing=()
+  missing_packages "$@"
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
 }
 

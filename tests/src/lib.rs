@@ -5,6 +5,7 @@
 
 pub use quorate_workloads as etcd;
 
+pub mod backup;
 pub mod clients;
 pub mod cluster;
 pub mod conformance;

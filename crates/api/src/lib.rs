@@ -38,7 +38,7 @@ pub use parse::parse;
 pub use path::FieldPath;
 pub use pod::{PodMetadata, PodTemplate};
 pub use quantity::{BadQuantity, Quantity};
-pub use resolve::{Cluster, HostSettings, OptionValues, TlsSecrets, resolve};
+pub use resolve::{BackupSettings, Cluster, HostSettings, OptionValues, TlsSecrets, resolve};
 pub use sample::default_manifest;
 pub use storage::Storage;
 pub use validate::{Ground, MAX_NAME, MAX_NAME_KUBERNETES, MAX_REPLICAS, validate};

@@ -46,6 +46,21 @@ pub struct Cluster {
     pub rolling_changes: bool,
     /// Settings on this machine.
     pub host: HostSettings,
+    /// Backups that are taken here; on this machine only.
+    pub backup: Option<BackupSettings>,
+}
+
+/// Backups that are taken beside a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupSettings {
+    /// The archive's address; `None`: a directory under the root.
+    pub url: Option<String>,
+    /// When full copies are taken, as cron says it.
+    pub schedule: Option<String>,
+    /// How long a change may wait, as written.
+    pub period: Option<String>,
+    /// What is kept, as `quorate backup prune --keep` reads it.
+    pub keep: Vec<String>,
 }
 
 /// The names of Secrets with the user's own certificates.
@@ -161,7 +176,7 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
     let options = validate::options(spec.options.as_ref(), found);
     let quota_bytes = validate::quota(spec.quota.as_ref(), storage_bytes, found);
     let tls_secrets = validate::tls(spec.tls.as_ref(), found);
-    validate::upkeep(spec, found);
+    let backup = validate::upkeep(spec, found);
     let host = validate::host(spec.host.as_ref(), found);
     Cluster {
         name,
@@ -182,6 +197,7 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
         force_redeployment_reason: spec.force_redeployment_reason.clone(),
         rolling_changes: spec.rolling_changes(),
         host,
+        backup,
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Mark {
     pub who: String,
     /// It counts until then.
     pub until: Timestamp,
+    /// Since when; what was read of the log is at least as new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// A mark that was left.
@@ -31,6 +34,7 @@ pub struct Hold {
     archive: Archive,
     name: String,
     who: String,
+    since: Timestamp,
 }
 
 impl Hold {
@@ -40,6 +44,7 @@ impl Hold {
             archive: archive.clone(),
             name: names::hold(&names::unique()),
             who: who.to_owned(),
+            since: now,
         };
         match hold.renew(now).await {
             Ok(()) => Some(hold),
@@ -55,6 +60,7 @@ impl Hold {
         let mark = Mark {
             who: self.who.clone(),
             until: now + SignedDuration::try_from(RUNS_OUT).unwrap_or_default(),
+            since: Some(self.since),
         };
         self.archive
             .store()
@@ -82,6 +88,7 @@ pub async fn marks(archive: &Archive, now: Timestamp) -> Result<Vec<Mark>, Error
         let mark = mark.unwrap_or_else(|| Mark {
             who: format!("an unreadable mark, {}", found.name),
             until: found.modified + SignedDuration::try_from(RUNS_OUT).unwrap_or_default(),
+            since: None,
         });
         if mark.until > now {
             marks.push(mark);

@@ -7,15 +7,25 @@
 
 pub mod agent;
 mod archive;
+pub mod chain;
+pub mod clock;
+pub mod compact;
 pub mod delta;
+mod deposit;
 mod digest;
 mod error;
+pub mod etcdbr;
+mod fetch;
 pub mod hold;
 mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod plan;
+pub mod prune;
 pub mod record;
+pub mod restore;
+pub mod retention;
 mod store;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};

@@ -15,6 +15,8 @@ mod tests;
 pub use read::{Fault, History, visit};
 pub use tail::Tail;
 
+use std::time::{Duration, SystemTime};
+
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,9 @@ use crate::{Error, Sha256Hex, Store, lines, names};
 pub const SEGMENT: u64 = 128;
 /// A segment that would be longer is not written; its records stay as they are.
 const SEGMENT_BYTES_MAX: usize = 16 << 20;
+/// What was known of a log for longer than this is looked at again before anything is appended: records that a segment
+/// holds, too, are deleted when they are a day old, and their numbers must not look free.
+const KNOWN_FOR: Duration = Duration::from_secs(3600);
 /// How often a number may turn out to be taken before giving up: far more than there are writers.
 const TRIES: usize = 64;
 
@@ -67,6 +72,10 @@ pub struct Log {
     tail: Tail,
     /// The records since the last segment, as they are stored.
     block: Vec<u8>,
+    /// How many those are.
+    block_records: u64,
+    /// When it was last known that the log ends where it is thought to.
+    known: SystemTime,
 }
 
 impl Log {
@@ -79,16 +88,64 @@ impl Log {
             role: Role::Command,
             tail: Tail::default(),
             block: Vec::new(),
+            block_records: 0,
+            known: SystemTime::now(),
         };
+        log.reopen(None).await?;
+        Ok(log)
+    }
+
+    /// Reads all of it again. Whether the record that is looked for is in it.
+    async fn reopen(&mut self, sought: Option<(u64, Sha256Hex)>) -> Result<bool, Error> {
+        let began = SystemTime::now();
+        let (store, timeline) = (self.store.clone(), self.timeline);
+        (self.tail, self.block, self.block_records) = (Tail::default(), Vec::new(), 0);
         let mut last_fault: Option<Fault> = None;
-        visit(store, timeline, |found| match found {
-            Ok(signed) => log.take(&signed),
-            Err(fault) => last_fault = Some(fault),
+        let mut there = false;
+        visit(&store, timeline, |found| match found {
+            Ok(signed) => {
+                there |= sought == Some((signed.record.number, signed.hash));
+                self.take(&signed);
+            }
+            Err(fault) if fault.number > last_fault.as_ref().and_then(|last| last.number) => {
+                last_fault = Some(fault);
+            }
+            Err(_) => {}
         })
         .await?;
         match last_fault {
-            Some(fault) if fault.number.is_none_or(|number| number >= log.tail.next) => Err(fault.error()),
-            _ => Ok(log),
+            Some(fault) if fault.number >= Some(self.tail.next) => Err(fault.error()),
+            _ => {
+                self.known = began;
+                Ok(there)
+            }
+        }
+    }
+
+    /// Whether the log may be longer than is known, and its records put away. A clock that was set back counts, too.
+    fn is_stale(&self) -> bool {
+        !matches!(self.known.elapsed(), Ok(since) if since < KNOWN_FOR)
+    }
+
+    /// Finds out whether the log ends where it is thought to; if not, reads it again.
+    async fn look_again(&mut self) -> Result<(), Error> {
+        let began = SystemTime::now();
+        let (log, next) = (names::log(self.timeline), self.tail.next);
+        let block = (next - 1) / SEGMENT * SEGMENT + 1;
+        let listed = self.store.list(&log, Some(&format!("{log}/{block:012}"))).await?;
+        let longer = listed
+            .iter()
+            .any(|found| match names::LogObject::parse(&found.name) {
+                Some(names::LogObject::Record(number)) => number >= next,
+                Some(names::LogObject::Segment(_, last)) => last >= next,
+                None => false,
+            });
+        match longer {
+            true => self.reopen(None).await.map(drop),
+            false => {
+                self.known = began;
+                Ok(())
+            }
         }
     }
 
@@ -106,9 +163,13 @@ impl Log {
         let number = signed.record.number;
         if number % SEGMENT == 1 {
             self.block.clear();
+            self.block_records = 0;
         }
-        if self.block.len() < SEGMENT_BYTES_MAX {
-            self.block.extend_from_slice(&signed.record.bytes().0);
+        let (bytes, hash) = signed.record.bytes();
+        // A record of another version may say more than this one knows to write: a segment would not be the same.
+        if hash == signed.hash && self.block.len() < SEGMENT_BYTES_MAX {
+            self.block.extend_from_slice(&bytes);
+            self.block_records += 1;
         }
         self.tail.take(signed);
     }
@@ -133,6 +194,9 @@ impl Log {
     /// Appends an entry, behind whatever others have appended meanwhile.
     pub async fn append(&mut self, entry: Entry, at: Timestamp) -> Result<Signed, Error> {
         for _ in 0..TRIES {
+            if self.is_stale() {
+                self.look_again().await?;
+            }
             let epoch = self.allowed(&entry)?;
             let record = Record {
                 number: self.tail.next,
@@ -154,7 +218,14 @@ impl Log {
             let name = names::record(self.timeline, record.number);
             let bytes = Bytes::from(bytes);
             match self.store.create(&name, bytes.clone()).await? {
+                // It took so long that the log may have gone on past this number and the records been put away.
+                Created::New if self.is_stale() => {
+                    if self.reopen(Some((record.number, hash))).await? {
+                        return Ok(Signed { record, hash });
+                    }
+                }
                 Created::New => {
+                    self.known = SystemTime::now();
                     let signed = Signed { record, hash };
                     self.take(&signed);
                     self.close_segment().await;
@@ -202,11 +273,18 @@ impl Log {
 
     /// Takes in what others have appended.
     pub async fn catch_up(&mut self) -> Result<(), Error> {
+        if self.is_stale() {
+            self.look_again().await?;
+        }
+        let began = SystemTime::now();
         for _ in 0..=SEGMENT * 1024 {
             let name = names::record(self.timeline, self.tail.next);
             let bytes = match self.store.get(&name, RECORD_BYTES_MAX as u64).await {
                 Ok(bytes) => bytes,
-                Err(error) if error.is_missing() => return Ok(()),
+                Err(error) if error.is_missing() => {
+                    self.known = began;
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             };
             let damaged = |why: &str| Error::damaged(name.clone(), why);
@@ -221,7 +299,7 @@ impl Log {
     /// Writes the segment that has just become whole. One that is not written is none lost: its records are there.
     async fn close_segment(&mut self) {
         let last = self.tail.next - 1;
-        if last % SEGMENT != 0 || self.block.len() >= SEGMENT_BYTES_MAX {
+        if last % SEGMENT != 0 || self.block_records != SEGMENT || self.block.len() >= SEGMENT_BYTES_MAX {
             return;
         }
         let name = names::segment(self.timeline, last - SEGMENT + 1, last);

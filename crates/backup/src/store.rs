@@ -6,6 +6,7 @@
 //! was created twice without one of the two being told.
 
 mod address;
+mod credentials;
 mod files;
 mod listing;
 mod objects;
@@ -105,7 +106,7 @@ impl Store {
         }
     }
 
-    /// The store's address, without secrets, for messages.
+    /// The store's address, without its options, for messages.
     pub fn describe(&self) -> &str {
         &self.shared.describe
     }

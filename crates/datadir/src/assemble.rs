@@ -20,9 +20,10 @@ use std::path::{Path, PathBuf};
 
 use crate::bolt::{Bolt, DIGEST};
 use crate::copy::copy;
-use crate::mvcc::{HashKv, KeyValue, Lease, Source, bucket, each_row, hash_at, lease_row};
+use crate::mvcc::{HashKv, KeyValue, Lease, Source, bucket, each_row, hash_at};
 use crate::progress::Progress;
 use crate::rewrite::{Changes, Nothing, edit, rewrite};
+use crate::verify::verify;
 use crate::{Error, digest};
 
 pub use landing::{Arrival, Landing};
@@ -34,11 +35,12 @@ pub(crate) use later::{Behind, bump_row};
 pub struct Assembly<'a> {
     /// What is there first.
     pub base: Base<'a>,
-    /// Revisions of the base above this one are left out; `None` or 0: none are.
+    /// Revisions of the base above this one are left out; `None` or 0: none are. Where later rows come behind it, a base
+    /// may also end before.
     pub to_revision: Option<i64>,
     /// What came after.
     pub later: Option<LaterRows<'a>>,
-    /// Leases that are there then, besides those of the base; one of the same id takes the place of the base's.
+    /// Leases that are there then, besides those of the base; of one that the base has the base's counts.
     pub leases: Vec<Lease>,
     /// History is compacted up to there.
     pub compact: Option<i64>,
@@ -85,32 +87,32 @@ pub(crate) struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    fn cut(&self) -> Option<i64> {
-        self.cut.filter(|revision| *revision > 0)
+    /// Where `source` is cut.
+    fn cut(&self, source: &Source) -> Option<i64> {
+        // With rows to come behind it, it may turn out older than that.
+        let reached = |revision: &i64| self.later.is_none() || *revision < source.current_revision();
+        self.cut.filter(|revision| *revision != 0 && reached(revision))
     }
 
-    /// Can this become of `source`? Out: the last revision then.
-    pub(crate) fn check(&self, source: &Source) -> Result<i64, Error> {
-        if let Some(cut) = self.cut {
+    /// Can this become of `source`? Out: the last revision then, if that can be known.
+    pub(crate) fn check(&self, source: &Source) -> Result<Option<i64>, Error> {
+        if let Some(cut) = self.cut(source) {
             source.revision(cut)?;
         }
-        let base = self.cut().unwrap_or_else(|| source.current_revision());
-        let end = match &self.later {
-            Some(later) if later.to < base => {
+        let base = self.cut(source).unwrap_or_else(|| source.current_revision());
+        let end = match self.later.as_ref().map(|later| later.to) {
+            Some(Some(to)) if to < base => {
                 return Err(Error::refused(
-                    format!(
-                        "later rows end at revision {}, and the base is at {base}",
-                        later.to
-                    ),
+                    format!("later rows end at revision {to}, and the base is at {base}"),
                     "take an earlier base, or cut this one",
                 ));
             }
-            Some(later) => later.to,
-            None => base,
+            Some(to) => to,
+            None => Some(base),
         };
         match self.compact {
-            Some(at) if at > end => Err(Error::refused(
-                format!("history cannot be compacted up to {at}: it ends at {end}"),
+            Some(at) if end.is_some_and(|end| at > end) => Err(Error::refused(
+                format!("history cannot be compacted up to {at}: it ends before"),
                 "compact up to an earlier revision",
             )),
             Some(at) if source.compact_revision().is_some_and(|done| at < done) => Err(Error::refused(
@@ -124,8 +126,8 @@ impl Rest<'_> {
 
 /// What is to become of the database besides.
 pub(crate) trait Shape {
-    /// The changes for what turned out to be `source`, whose last revision will be `end`; or why there can be none.
-    fn changes(&mut self, source: &Source, end: i64) -> Result<Changes, Error>;
+    /// The changes for what turned out to be `source`; or why there can be none.
+    fn changes(&mut self, source: &Source) -> Result<Changes, Error>;
 
     /// How much higher revisions go on.
     fn bump(&self) -> Option<i64>;
@@ -136,6 +138,8 @@ pub(crate) trait Shape {
 pub(crate) struct Made {
     /// The revision its etcd will be at.
     pub(crate) revision: i64,
+    /// What it was compacted from has this HashKV, with the same compaction.
+    pub(crate) hash: Option<HashKv>,
     /// Its bytes.
     pub(crate) size: u64,
     /// Keys that go with a lease that is not there.
@@ -145,7 +149,7 @@ pub(crate) struct Made {
 /// A base that can be begun with.
 #[derive(Debug)]
 pub(crate) enum Ready<'a> {
-    Opened(Source),
+    Opened(Box<Source>),
     Arriving(&'a mut dyn Arrival),
 }
 
@@ -166,7 +170,7 @@ impl<'a> Assembly<'a> {
                          looks at the rest",
                     ));
                 }
-                Ready::Opened(source)
+                Ready::Opened(Box::new(source))
             }
         };
         let rest = Rest {
@@ -223,22 +227,24 @@ pub(crate) fn assemble(
     into: &Into<'_>,
     progress: &Progress,
 ) -> Result<Made, Error> {
-    let (cut, compact, expect) = (rest.cut(), rest.compact, rest.expect);
+    let (compact, expect) = (rest.compact, rest.expect);
     let bump = shape.bump();
-    let end = match compact {
+    let mut hash = None;
+    let Gathered { end, bumped, cut } = match compact {
         None => gather(base, rest, shape, into, bump, progress)?,
         Some(at) => {
             let mut name = into.path.file_name().unwrap_or_default().to_owned();
             name.push(".assembled");
             let spool = Spool(into.path.with_file_name(name));
             let whole = Into::new(&spool.0)?;
-            let end = gather(base, rest, shape, &whole, None, progress)?;
+            let gathered = gather(base, rest, shape, &whole, None, progress)?;
             let changes = Changes {
                 compact: Some(at),
                 ..Changes::default()
             };
             let source = whole.source()?;
-            progress.expect(source.bolt().size().saturating_mul(2));
+            progress.expect(source.bolt().size().saturating_mul(4));
+            hash = Some(hash_at(&source, gathered.end, Some(at), progress)?);
             rewrite(
                 &source,
                 &changes,
@@ -247,13 +253,14 @@ pub(crate) fn assemble(
                 into.path,
                 progress,
             )?;
-            if let Some(by) = bump {
-                let (mut row, changes) = bump_row(end, by)?;
-                edit(into.source()?.bolt(), &changes, &mut row, into.again()?, progress)?;
-            }
-            end
+            gathered
         }
     };
+    if let Some(by) = bump.filter(|_| !bumped) {
+        let (mut row, changes) = bump_row(end, by)?;
+        let bolt = Bolt::from_file(into.again()?, into.path)?;
+        edit(&bolt, &changes, &mut row, into.again()?, progress)?;
+    }
     into.file.sync_all().map_err(Error::write(into.path))?;
     let result = into.source()?;
     if let Some(expected) = expect {
@@ -273,6 +280,7 @@ pub(crate) fn assemble(
     }
     Ok(Made {
         revision: end.saturating_add(bump.unwrap_or(0)),
+        hash,
         size: result.bolt().size(),
         without_lease: match cut {
             Some(_) => without_lease(&result, end, progress)?,
@@ -281,7 +289,17 @@ pub(crate) fn assemble(
     })
 }
 
-/// The base, cut, with the later rows behind it and all changes but a compaction. Out: its last revision.
+/// What was gathered.
+struct Gathered {
+    /// Its last revision.
+    end: i64,
+    /// Revisions go on from a higher one now.
+    bumped: bool,
+    /// Where the base was cut.
+    cut: Option<i64>,
+}
+
+/// The base, cut, with the later rows behind it and all changes but a compaction.
 fn gather(
     base: Ready<'_>,
     rest: Rest<'_>,
@@ -289,14 +307,13 @@ fn gather(
     into: &Into<'_>,
     bump: Option<i64>,
     progress: &Progress,
-) -> Result<i64, Error> {
-    let cut = rest.cut();
-    match base {
+) -> Result<Gathered, Error> {
+    let (cut, end, bumped) = match base {
         Ready::Opened(source) => {
             let bolt = source.bolt();
-            let (end, changes, mut later) = plan(&source, rest, shape, bump)?;
+            let (changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
             progress.expect(bolt.size().saturating_mul(2));
-            if cut.is_some() {
+            if changes.cut.is_some() {
                 check_hash(&source, progress)?;
                 rewrite(&source, &changes, &mut later, into.again()?, into.path, progress)?;
             } else {
@@ -312,22 +329,28 @@ fn gather(
                 edit(&copied, &changes, &mut later, into.again()?, progress)?;
             }
             later.ended()?;
-            Ok(end)
+            (changes.cut, later.end(), bumped)
         }
         Ready::Arriving(arrival) => {
             let landing = Landing::new(into.again()?, into.path);
             arrival.arrive(&landing, progress)?;
             landing.end()?;
             let source = into.source()?;
-            if !arrival.is_vouched_for() {
+            if arrival.is_vouched_for() {
+                // All of it was held against hashes already.
+            } else if source.bolt().has_digest() {
                 check_hash(&source, progress)?;
+            } else {
+                // No hash speaks for it: only what holds together is taken.
+                verify(&source, progress)?;
             }
-            let (end, changes, mut later) = plan(&source, rest, shape, bump)?;
+            let (changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
             edit(source.bolt(), &changes, &mut later, into.again()?, progress)?;
             later.ended()?;
-            Ok(end)
+            (changes.cut, later.end(), bumped)
         }
-    }
+    };
+    Ok(Gathered { end, bumped, cut })
 }
 
 /// What is to be done to `source`.
@@ -336,24 +359,23 @@ fn plan<'a>(
     rest: Rest<'a>,
     shape: &mut dyn Shape,
     bump: Option<i64>,
-) -> Result<(i64, Changes, Behind<'a>), Error> {
+) -> Result<(Changes, Behind<'a>, bool), Error> {
     let end = rest.check(source)?;
-    let base = rest.cut().unwrap_or_else(|| source.current_revision());
-    let mut changes = shape.changes(source, end)?;
-    changes.cut = rest.cut();
-    for lease in &rest.leases {
-        let (key, value) = lease_row(*lease);
-        changes.set(bucket::LEASE, &key, value);
-    }
-    let mut later = Behind::new(base, rest.later);
-    if let Some(by) = bump {
+    let cut = rest.cut(source);
+    let base = cut.unwrap_or_else(|| source.current_revision());
+    let mut changes = shape.changes(source)?;
+    changes.cut = cut;
+    changes.add_leases(&rest.leases);
+    let mut later = Behind::new(base, rest.later)?;
+    let bump = bump.zip(end);
+    if let Some((by, end)) = bump {
         let (row, bumped) = bump_row(end, by)?;
         for (name, rows) in bumped.patched {
             changes.patched.entry(name).or_default().extend(rows);
         }
         later = later.then(row);
     }
-    Ok((end, changes, later))
+    Ok((changes, later, bump.is_some()))
 }
 
 fn check_hash(source: &Source, progress: &Progress) -> Result<(), Error> {

@@ -33,7 +33,7 @@ pub struct Fresh {
 struct AsItIs;
 
 impl Shape for AsItIs {
-    fn changes(&mut self, _: &Source, _: i64) -> Result<Changes, Error> {
+    fn changes(&mut self, _: &Source) -> Result<Changes, Error> {
         Ok(Changes::default())
     }
 
@@ -74,6 +74,16 @@ pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) 
             path: path.to_owned(),
             place: "its last revision".to_owned(),
             why: format!("it is {}, and should be {}", fresh.revision, made.revision),
+        });
+    }
+    if made
+        .hash
+        .is_some_and(|hash| hash.hash != fresh.verdict.hash_kv.hash)
+    {
+        return Err(Error::Damaged {
+            path: path.to_owned(),
+            place: "its keys".to_owned(),
+            why: "their HashKV is another one than that of what was compacted".to_owned(),
         });
     }
     draft.publish().map_err(Error::write(path))?;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use semver::Version;
 
-use crate::assemble::{Assembly, Base, Into, Ready, Shape, assemble};
+use crate::assemble::{Assembly, Base, Into, Ready, Shape, assemble, bump_row};
 use crate::copy::copy;
 use crate::progress::Progress;
 use crate::verify::verify;
@@ -126,6 +126,19 @@ pub fn restore(wanted: &Restore, progress: &Progress) -> Result<Restored, Error>
         .ok_or_else(|| Error::refused("no member was named", "name one"))
 }
 
+impl Members {
+    /// Could their directories be made: are they who they say, and is nothing in the way? Out: the new cluster's id.
+    pub fn judge(&self) -> Result<u64, Error> {
+        let roster = Roster::parse(&self.initial_cluster, &self.token)?;
+        for seat in &self.seats {
+            roster.member(&seat.name, &seat.peer_urls)?;
+            Place::judge(&seat.data_dir, seat.wal_dir.as_deref())?;
+        }
+        check_seats(&self.seats)?;
+        Ok(roster.cluster_id)
+    }
+}
+
 /// Makes the directories of all members that have a seat here, in the order of the seats.
 pub fn restore_members(
     members: &Members,
@@ -149,7 +162,10 @@ pub fn restore_members(
     if let Ready::Opened(source) = &ready {
         // What can be judged is, before anything is written.
         let end = rest.check(source)?;
-        shape.changes(source, end)?;
+        shape.changes(source)?;
+        if let Some((end, by)) = end.zip(members.bump) {
+            bump_row(end, by)?;
+        }
         if !source.bolt().has_digest() {
             // No hash speaks for it: only what holds together is taken.
             verify(source, progress)?;

@@ -9,13 +9,13 @@
 //! for less ([`edit`]).
 //! Never: the source touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 
 use crate::Error;
 use crate::bolt::{Bolt, BoltWriter, Edit, KeyAndValue, Rows};
-use crate::mvcc::{Kept, Revision, RowKey, Source, bucket, kept, meta};
+use crate::mvcc::{Kept, Lease, Revision, RowKey, Source, bucket, kept, lease_row, meta};
 use crate::progress::Progress;
 
 /// Rows of one bucket.
@@ -35,6 +35,8 @@ pub struct Changes {
     pub replaced: BTreeMap<Vec<u8>, SmallRows>,
     /// Single rows of small buckets: set, or left out.
     pub patched: BTreeMap<Vec<u8>, Patches>,
+    /// Rows of small buckets that are set where there are none with their keys.
+    pub added: BTreeMap<Vec<u8>, SmallRows>,
 }
 
 impl Changes {
@@ -50,8 +52,27 @@ impl Changes {
         rows.insert(key.to_vec(), None);
     }
 
+    /// Sets a row of a small bucket where there is none with its key.
+    pub fn add(&mut self, bucket: &[u8], key: &[u8], value: impl Into<Vec<u8>>) {
+        let rows = self.added.entry(bucket.to_vec()).or_default();
+        rows.insert(key.to_vec(), value.into());
+    }
+
+    /// Leases that are to be there, where they are not.
+    pub(crate) fn add_leases(&mut self, leases: &[Lease]) {
+        for lease in leases {
+            let (key, value) = lease_row(*lease);
+            self.add(bucket::LEASE, &key, value);
+        }
+    }
+
     fn names(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.replaced.keys().chain(self.patched.keys())
+        let set = self.replaced.keys().chain(self.patched.keys());
+        set.chain(self.added.keys())
+    }
+
+    fn touches(&self, name: &[u8]) -> bool {
+        self.replaced.contains_key(name) || self.patched.contains_key(name) || self.added.contains_key(name)
     }
 
     /// The rows of a small bucket as they will be.
@@ -73,6 +94,9 @@ impl Changes {
                 None => rows.remove(key),
             };
         }
+        for (key, value) in self.added.get(name).into_iter().flatten() {
+            rows.entry(key.clone()).or_insert_with(|| value.clone());
+        }
         Ok(rows)
     }
 }
@@ -81,6 +105,16 @@ impl Changes {
 pub trait Later {
     /// The next one.
     fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error>;
+
+    /// Told before the first is asked for: the revision that they come behind.
+    fn begin(&mut self, _base: i64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Asked after the last one: leases that are to be there, where they are not.
+    fn leases(&mut self) -> Vec<Lease> {
+        Vec::new()
+    }
 }
 
 /// None.
@@ -126,13 +160,12 @@ pub fn rewrite(
         writer: BoltWriter::new(file, path, bolt.page_size())?,
         hash: 0,
     };
-    let present = bolt.buckets()?;
-    let mut names: Vec<&[u8]> = present.iter().map(|(name, _)| &name[..]).collect();
-    names.extend(changes.names().map(|name| &name[..]));
-    names.push(bucket::KEY);
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
+    let present = bolt.buckets()?.into_iter().map(|(name, _)| name);
+    let mut names: BTreeSet<Vec<u8>> = present.collect();
+    names.extend(changes.names().cloned());
+    names.insert(bucket::KEY.to_vec());
+    while let Some(name) = names.pop_first() {
+        let name = &name[..];
         out.begin(name)?;
         let rows = bolt.bucket(name)?;
         if name == bucket::KEY {
@@ -143,7 +176,10 @@ pub fn rewrite(
                 out.put(key, value)?;
                 progress.add((key.len() + value.len()) as u64)?;
             }
-        } else if changes.replaced.contains_key(name) || changes.patched.contains_key(name) {
+            // Their bucket comes behind this one.
+            changes.add_leases(&later.leases());
+            names.extend(changes.added.keys().filter(|added| &added[..] > name).cloned());
+        } else if changes.touches(name) {
             for (key, value) in changes.rows(name, rows)? {
                 out.put(&key, &value)?;
             }
@@ -223,13 +259,6 @@ pub fn edit(
     progress: &Progress,
 ) -> Result<File, Error> {
     let mut edit = Edit::new(bolt, file, bolt.path())?;
-    let mut names: Vec<&Vec<u8>> = changes.names().collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        let rows = changes.rows(name, bolt.bucket(name)?)?;
-        edit.replace(name, &rows)?;
-    }
     let first = later.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()));
     // The first row that is left out.
     let end = changes.cut.map(|cut| cut.saturating_add(1).to_be_bytes());
@@ -243,6 +272,15 @@ pub fn edit(
             }
         }
         history.end()?;
+    }
+    let mut changes = changes.clone();
+    changes.add_leases(&later.leases());
+    let mut names: Vec<&Vec<u8>> = changes.names().collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let rows = changes.rows(name, bolt.bucket(name)?)?;
+        edit.replace(name, &rows)?;
     }
     edit.finish()
 }

@@ -8,7 +8,7 @@ use quorate_datadir::bolt::{Bolt, KeyAndValue, Pages};
 use quorate_datadir::rewrite::Later;
 use quorate_datadir::{
     Arrival, Assembly, Base, Error, HashKv, Landing, LaterRows, Lease, Members, Progress, RowKey, Seat,
-    Source, bucket, hash_kv, restore_members, verify, verify_member, write_snapshot,
+    Source, hash_kv, restore_members, verify, verify_member, write_snapshot,
 };
 use quorate_wire::etcdserverpb::{LeaseTimeToLiveRequest, LeaseTimeToLiveResponse};
 use quorate_workloads::{Addresses, Said, Server, Start, Workload, newest, versions};
@@ -97,6 +97,14 @@ impl History {
 struct Listed(Rows, usize);
 
 impl Later for Listed {
+    fn leases(&mut self) -> Vec<Lease> {
+        assert!(
+            self.0.is_empty() || self.1 > self.0.len(),
+            "asked when all were given"
+        );
+        vec![LEASE]
+    }
+
     fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error> {
         self.1 += 1;
         let row = self.0.get(self.1 - 1);
@@ -199,7 +207,7 @@ fn later_rows_behind_an_early_snapshot_are_the_late_one() {
         let assembly = Assembly {
             later: Some(LaterRows {
                 rows: &mut rows,
-                to: end,
+                to: Some(end),
             }),
             leases: vec![LEASE],
             expect: Some(expect),
@@ -266,7 +274,8 @@ fn any_revision_is_reached() {
                 to_revision: (!behind).then_some(revision),
                 later: behind.then_some(LaterRows {
                     rows: &mut rows,
-                    to: revision,
+                    // Where they end is known before, or not.
+                    to: (!vouched).then_some(revision),
                 }),
                 expect: Some(history.hash(&history.late, revision, Some(oldest))),
                 ..Assembly::of(Base::Arriving(&mut pieces))
@@ -308,10 +317,9 @@ fn a_fresh_snapshot_is_compacted_and_verified() {
             let assembly = Assembly {
                 later: Some(LaterRows {
                     rows: &mut rows,
-                    to: end,
+                    to: Some(end),
                 }),
                 compact,
-                leases: vec![LEASE],
                 ..Assembly::of(base)
             };
             let path = history.at("fresh.db");
@@ -321,6 +329,8 @@ fn a_fresh_snapshot_is_compacted_and_verified() {
                 (end, fs::metadata(&path).unwrap().len())
             );
             assert!(fresh.verdict.digest.is_some());
+            let leases = Source::open(&path).unwrap().leases().unwrap();
+            assert!(leases.contains(&LEASE) && leases.len() > 10, "{leases:?}");
             assert_eq!(fresh.verdict.hash_kv, history.hash(&history.late, end, compact));
             let names: Vec<_> = fs::read_dir(history.root.path())
                 .unwrap()
@@ -342,7 +352,10 @@ fn what_does_not_fit_is_refused() {
         |what: &str, pieces: Pieces, (mut rows, to): (Listed, i64), change: &dyn Fn(&mut Assembly<'_>)| {
             let (mut pieces, data_dir) = (pieces, history.at("never"));
             let mut assembly = Assembly {
-                later: Some(LaterRows { rows: &mut rows, to }),
+                later: Some(LaterRows {
+                    rows: &mut rows,
+                    to: Some(to),
+                }),
                 ..Assembly::of(Base::Arriving(&mut pieces))
             };
             change(&mut assembly);
@@ -433,15 +446,9 @@ fn a_database_is_read_where_it_lies() {
     let source = Source::of(Bolt::from_pages(Box::new(remote), Path::new("late.full")).unwrap()).unwrap();
     assert_eq!(source.current_revision(), history.said.revision);
     assert!(source.numbers().storage_version.is_some());
-    let leases = {
-        let mut rows = source.bolt().bucket(bucket::LEASE).unwrap().unwrap();
-        let mut leases = Vec::new();
-        while let Some((key, value)) = rows.next().unwrap() {
-            leases.push(Lease::read(key, value).unwrap());
-        }
-        leases
-    };
+    let leases = source.leases().unwrap();
     assert!(leases.contains(&LEASE), "{leases:?}");
+    assert!(source.auth_revision().unwrap() >= 1);
     let bytes = read.load(std::sync::atomic::Ordering::Relaxed);
     assert!(
         bytes < 256 << 10 && bytes < source.bolt().size() / 4,

@@ -6,7 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use quorate_datadir::wal::End;
-use quorate_datadir::{Error, HashKv, Progress, Restore, Source, db_path, defrag, inspect, restore, verify};
+use quorate_datadir::{
+    Arrival, Assembly, Base, Error, HashKv, Landing, Members, Progress, Restore, Seat, Source, db_path,
+    defrag, inspect, restore, restore_members, verify,
+};
 use quorate_forgetful::{Disk, Mount, every_cut, every_failure};
 
 const SEEDS: u64 = 24;
@@ -102,6 +105,67 @@ fn a_restored_directory_is_there_whole_or_not_at_all() {
             println!("{}: {tally:?}", snapshot.display());
         }
     }
+}
+
+/// A snapshot that comes from elsewhere.
+#[derive(Debug)]
+struct Elsewhere(Vec<u8>);
+
+impl Arrival for Elsewhere {
+    fn arrive(&mut self, landing: &Landing, progress: &Progress) -> Result<(), Error> {
+        for (number, piece) in self.0.chunks(5000).enumerate().rev() {
+            landing.write_at(piece, number as u64 * 5000)?;
+            progress.add(piece.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    fn is_vouched_for(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn members_made_of_what_arrives_are_whole_or_not_there() {
+    let snapshot = &snapshots()[0];
+    let (bytes, expected) = (fs::read(snapshot).unwrap(), hash(snapshot));
+    let seat = |path: &Path, number: u16| Seat {
+        name: format!("m{number}"),
+        peer_urls: format!("http://127.0.0.1:{}", 2380 + number),
+        data_dir: path.join(format!("data-{number}")),
+        wal_dir: None,
+    };
+    let act = |path: &Path| {
+        let members = Members {
+            initial_cluster: "m0=http://127.0.0.1:2380,m1=http://127.0.0.1:2381".to_owned(),
+            token: "t".to_owned(),
+            seats: vec![seat(path, 0), seat(path, 1)],
+            bump: None,
+            for_version: None,
+        };
+        let mut arrival = Elsewhere(bytes.clone());
+        let assembly = Assembly::of(Base::Arriving(&mut arrival));
+        restore_members(&members, assembly, &Progress::new()).map(drop)
+    };
+    let empty = Disk::of(tempfile::tempdir().unwrap().path()).unwrap();
+    let whole = |path: &Path| {
+        let there = [0, 1].map(|number| path.join(format!("data-{number}")));
+        let there: Vec<&PathBuf> = there.iter().filter(|dir| dir.exists()).collect();
+        there.iter().for_each(|dir| is_whole(dir, &expected));
+        there.len()
+    };
+    let tally = every_cut(
+        &empty,
+        SEEDS / 2,
+        |path| act(path).unwrap(),
+        |cut, path| assert!(whole(path) == 2 || !cut.is_after_the_end(), "{cut}"),
+    );
+    println!("{tally:?}");
+    every_failure(&empty, act, |failed, result, path| {
+        assert!(failed.is_some() || result.is_ok(), "{result:?}");
+        assert!(whole(path) == 2 || result.is_err(), "{result:?}");
+    });
+    assert!(fills_up(&empty, act) > 3);
 }
 
 #[test]

@@ -15,6 +15,7 @@
 
 mod build;
 mod certs;
+mod companion;
 pub mod control;
 mod error;
 mod execute;
@@ -33,6 +34,7 @@ pub mod run;
 mod status;
 pub mod supervise;
 
+pub use companion::BackupStatus;
 pub use error::Error;
 pub use root::Root;
 pub use status::{Block, Certs, Member, Status, SupervisorStatus, Wait, Wanted};

@@ -162,6 +162,21 @@ impl Root {
         self.logs().join(format!("{member}.log"))
     }
 
+    /// The log of something that is no member.
+    pub(crate) fn log_of(&self, what: &str) -> PathBuf {
+        self.logs().join(format!("{what}.log"))
+    }
+
+    /// The archive of backups, where no other was named.
+    pub fn archive(&self) -> PathBuf {
+        self.path.join("archive")
+    }
+
+    /// What the backup agent says of itself.
+    pub(crate) fn backup_report(&self) -> PathBuf {
+        self.run().join("backup.json")
+    }
+
     /// Where volumes are moved to.
     pub(crate) fn asides(&self) -> PathBuf {
         self.path.join("aside")

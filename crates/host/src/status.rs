@@ -10,6 +10,7 @@ use quorate_core::{Observed, Plan, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::certs;
+use crate::companion::BackupStatus;
 use crate::ground::Ground;
 
 /// The state of a host cluster as last seen.
@@ -44,6 +45,9 @@ pub struct Status {
     pub endpoints: Vec<String>,
     /// What clients connect with; absent where TLS is off.
     pub certs: Option<Certs>,
+    /// Backups, where the manifest asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupStatus>,
     /// When this was written, RFC 3339.
     pub updated_at: String,
 }
@@ -223,6 +227,7 @@ impl Pass<'_> {
                 .collect(),
             certs: ground.journal.tls.then(|| certs::client_files(&ground.root)),
             members,
+            backup: None,
             updated_at: String::new(),
         }
     }

@@ -20,6 +20,7 @@ use quorate_core::{Observed, Plan, Spec, Step, check, plan};
 use quorate_datadir::durable;
 use tokio::time::Instant;
 
+use crate::companion::Companion;
 use crate::control::{self, Supervisor};
 use crate::find::Places;
 use crate::ground::Ground;
@@ -105,6 +106,7 @@ struct Supervision<E> {
     upkeep_due: Instant,
     was_ready: bool,
     shown: BTreeSet<String>,
+    backup: Companion,
     _lock: File,
 }
 
@@ -164,7 +166,9 @@ impl<E: FnMut(Event)> Supervision<E> {
             options.cache.as_deref(),
         );
         let own = own(&root, manifest.path())?;
-        let mut ground = Ground::new(root, journal, cluster, launcher(&options.launcher)?, places);
+        let launcher = launcher(&options.launcher)?;
+        let backup = Companion::new(launcher.clone(), root.clone());
+        let mut ground = Ground::new(root, journal, cluster, launcher, places);
         if ground.journal.memory.bootstrap.is_none() {
             // A cluster that has yet to begin: say at once what is missing for it.
             ground.etcd(manifest::spec(&ground.cluster, "").version).await?;
@@ -183,6 +187,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             upkeep_due: Instant::now() + UPKEEP,
             was_ready: false,
             shown: BTreeSet::new(),
+            backup,
             _lock: lock,
         };
         supervision.judge_manifest();
@@ -271,7 +276,17 @@ impl<E: FnMut(Event)> Supervision<E> {
             plan.steps.clear();
         }
         self.show(&observed, &plan);
+        self.tend_backup().await;
         plan.next_look
+    }
+
+    async fn tend_backup(&mut self) {
+        let serves = |(status, _): &(Status, Instant)| status.members.iter().any(|member| member.healthy);
+        let serves = self.written.as_ref().is_some_and(serves);
+        let wanted = self.ground.cluster.backup.clone();
+        if let Some(news) = self.backup.tend(wanted.as_ref(), serves).await {
+            self.line(news);
+        }
     }
 
     fn refuse(&mut self, plan: &mut Plan, violations: &[quorate_core::check::Violation]) {
@@ -355,7 +370,10 @@ impl<E: FnMut(Event)> Supervision<E> {
             manifest: self.manifest.path().to_owned(),
             supervisor: self.own.clone(),
         };
-        let status = pass.status();
+        let status = Status {
+            backup: self.backup.status(),
+            ..pass.status()
+        };
         self.tell_news(&status);
         let fresh = |(shown, at): &(Status, Instant)| *shown == status && at.elapsed() < STATUS_REFRESH;
         if self.written.as_ref().is_some_and(fresh) {
@@ -459,6 +477,8 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     /// Stops all members, and says so in the status.
     async fn end(mut self) -> Result<(), Error> {
+        // First, so that it can still read what it has not flushed.
+        self.backup.stop().await;
         let running = self.ground.runner.running();
         if running > 0 {
             self.line(format!("stopping {running} members"));

@@ -243,12 +243,51 @@ fn warnings() {
 }
 
 #[test]
-fn backups_are_not_taken_silently() {
-    let backup = with("/spec/backup", json!({"schedule": "@daily"}));
-    let (faults, warnings) = texts(&backup, Ground::Host);
-    assert_eq!(warnings, [""; 0]);
-    assert!(faults[0].starts_with("spec.backup: found a group of fields, expected no backup"));
-    let (faults, warnings) = texts(&backup, Ground::Kubernetes);
+fn backups_go_into_an_archive() {
+    let backup = |plan: Value| with("/spec/backup", plan);
+    let whole = backup(json!({
+        "schedule": "0 * * * *",
+        "destination": {"archive": {"url": "s3://bucket/prefix"}},
+        "deltas": {"period": "5s"},
+        "retention": [{"for": "7d"}, {"for": "30d", "every": "1d"}],
+    }));
+    let (cluster, warnings) = resolve(&whole, Ground::Host, "", "x").unwrap();
+    assert_eq!(warnings, []);
+    let settings = cluster.backup.unwrap();
+    assert_eq!(settings.url.as_deref(), Some("s3://bucket/prefix"));
+    assert_eq!(
+        (settings.period.as_deref(), settings.keep),
+        (Some("5s"), vec!["7d".to_owned(), "30d:1d".to_owned()])
+    );
+    let local = backup(json!({"destination": {"local": {"path": "/backups"}}}));
+    let cluster = resolve(&local, Ground::Host, "", "x").unwrap().0;
+    assert_eq!(cluster.backup.unwrap().url.as_deref(), Some("file:///backups"));
+    let own = resolve(&backup(json!({})), Ground::Host, "", "x").unwrap().0;
+    assert_eq!(own.backup.unwrap().url, None);
+    for (plan, field) in [
+        (
+            json!({"destination": {"bucket": {"bucketURL": "s3://b"}}}),
+            "destination",
+        ),
+        (
+            json!({"destination": {"archive": {"url": "ftp://b"}}}),
+            "destination.archive.url",
+        ),
+        (
+            json!({"destination": {"local": {"path": "backups"}}}),
+            "destination.local.path",
+        ),
+        (json!({"deltas": {"period": "0s"}}), "deltas.period"),
+        (json!({"retention": [{"for": "a week"}]}), "retention[0]"),
+    ] {
+        let (faults, _) = texts(&backup(plan), Ground::Host);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(
+            faults[0].starts_with(&format!("spec.backup.{field}: found ")),
+            "{faults:?}"
+        );
+    }
+    let (faults, warnings) = texts(&whole, Ground::Kubernetes);
     assert_eq!(faults, [""; 0]);
     assert!(warnings[0].contains("no backup is taken"), "{warnings:?}");
 }

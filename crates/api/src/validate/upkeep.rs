@@ -2,30 +2,124 @@
 
 use super::{Findings, Ground};
 use crate::cluster::ClusterSpec;
+use crate::crd::{BackupDestination, BackupPlan};
 use crate::path::FieldPath;
+use crate::resolve::BackupSettings;
 
-/// Judges what is asked for beside running.
-pub(crate) fn upkeep(spec: &ClusterSpec, found: &mut Findings) {
-    if spec.backup.is_some() {
-        let path = FieldPath::of("spec.backup");
-        match found.ground {
-            // A refusal, not a warning: who believes in a backup that nobody takes finds out too late.
-            Ground::Host => found.fault(
-                path,
-                "a group of fields",
-                "no backup: this version of quorate takes none on this machine",
-                "backup is not supported by this version of quorate; leave it out, or use a newer version.",
-            ),
-            Ground::Kubernetes => found.warn(
-                path,
-                "not acted on by this version of quorate: no backup is taken. Take them by other means until it is.",
-            ),
-        }
-    }
+/// What the address of an archive may begin with.
+const SCHEMES: [&str; 4] = ["file://", "s3://", "gs://", "az://"];
+
+/// Judges what is asked for beside running. Returns the backups that are to be taken on this machine.
+pub(crate) fn upkeep(spec: &ClusterSpec, found: &mut Findings) -> Option<BackupSettings> {
     if spec.maintenance.is_some() && found.ground == Ground::Host {
         found.warn(
             FieldPath::of("spec.maintenance"),
             "ignored: on this machine changes always roll through the members.",
         );
     }
+    let plan = spec.backup.as_ref()?;
+    match found.ground {
+        Ground::Host => Some(settings(plan, found)),
+        Ground::Kubernetes => {
+            let text = "not acted on by this version of quorate: no backup is taken. Take them by other means until it is.";
+            found.warn(FieldPath::of("spec.backup"), text);
+            None
+        }
+    }
+}
+
+fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
+    let period = plan.deltas.as_ref().and_then(|deltas| deltas.period.clone());
+    if let Some(text) = period
+        .as_deref()
+        .filter(|text| seconds(text).is_none_or(|length| length < 1))
+    {
+        found.fault(
+            FieldPath::of("spec.backup.deltas.period"),
+            format!("{text:?}"),
+            "a time of at least 1s",
+            "Write a number and s, m, h or d, for example 20s.",
+        );
+    }
+    let mut keep = Vec::new();
+    for (number, step) in plan.retention.iter().flatten().enumerate() {
+        for text in [Some(&step.for_), step.every.as_ref()].into_iter().flatten() {
+            if seconds(text).is_none_or(|length| length < 1) {
+                found.fault(
+                    FieldPath::of("spec.backup.retention").index(number),
+                    format!("{text:?}"),
+                    "a length of time",
+                    "Write a number and s, m, h or d, for example 7d.",
+                );
+            }
+        }
+        keep.push(match &step.every {
+            None => step.for_.clone(),
+            Some(every) => format!("{}:{every}", step.for_),
+        });
+    }
+    BackupSettings {
+        url: plan
+            .destination
+            .as_ref()
+            .and_then(|destination| address(destination, found)),
+        schedule: plan.schedule.clone(),
+        period,
+        keep,
+    }
+}
+
+/// The archive's address.
+fn address(destination: &BackupDestination, found: &mut Findings) -> Option<String> {
+    let path = FieldPath::of("spec.backup.destination");
+    if let Some(local) = &destination.local {
+        if !local.path.starts_with('/') {
+            found.fault(
+                FieldPath::of("spec.backup.destination.local.path"),
+                format!("{:?}", local.path),
+                "an absolute path",
+                "Write the whole path of a directory, for example /var/backups/etcd.",
+            );
+        }
+        return Some(format!("file://{}", local.path));
+    }
+    let Some(archive) = &destination.archive else {
+        found.fault(
+            path,
+            "no archive",
+            "archive.url or local.path",
+            "On this machine backups go into an archive: name one, for example archive: {url: \"s3://bucket/prefix\"}.",
+        );
+        return None;
+    };
+    if archive.credentials.is_some() {
+        found.fault(
+            FieldPath::of("spec.backup.destination.archive.credentials"),
+            "a Secret",
+            "nothing",
+            "There are no Secrets on this machine: name a file in the address (credentials=FILE), or set the usual \
+             environment variables.",
+        );
+    }
+    if !SCHEMES.iter().any(|scheme| archive.url.starts_with(scheme)) {
+        found.fault(
+            FieldPath::of("spec.backup.destination.archive.url"),
+            format!("{:?}", archive.url),
+            "an address that begins with file://, s3://, gs:// or az://",
+            "For example s3://bucket/prefix.",
+        );
+    }
+    Some(archive.url.clone())
+}
+
+/// A number with s, m, h or d behind, in seconds.
+fn seconds(text: &str) -> Option<u64> {
+    let unit = match text.as_bytes().last()? {
+        b's' => 1,
+        b'm' => 60,
+        b'h' => 3600,
+        b'd' => 86400,
+        _ => return None,
+    };
+    text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }

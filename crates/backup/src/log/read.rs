@@ -19,6 +19,11 @@ const AT_ONCE: usize = 8;
 /// Records that a log may have at most: ten years of one each ten seconds.
 const RECORDS_MAX: u64 = 32 << 20;
 
+/// What is said of an object that was listed and is not there.
+const GONE: &str = "it is gone";
+/// So many of them are waited with.
+const ABSENT_MAX: usize = 65_536;
+
 /// Something wrong with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -72,6 +77,8 @@ pub async fn visit(
         known: false,
         dropped: 0,
         vouched: 0,
+        begun: false,
+        absent: Vec::new(),
     };
     let fetched = futures::stream::iter(pieces).map(|piece| fetch(store, timeline, piece, &listing));
     let mut fetched = fetched.buffered(AT_ONCE);
@@ -130,7 +137,7 @@ async fn fetch(store: &Store, timeline: u32, piece: Piece, listing: &Listing) ->
     };
     let read = match store.get(&name, 2 * SEGMENT_BYTES_MAX as u64).await {
         Ok(bytes) => Signed::read_all(&bytes, last - first + 1).map_err(fault),
-        Err(error) if error.is_missing() => Err(fault("it is gone")),
+        Err(error) if error.is_missing() => Err(fault(GONE)),
         Err(error) => return Err(error),
     };
     match read {
@@ -153,7 +160,7 @@ fn gone(timeline: u32, number: u64) -> Fault {
     Fault {
         object: names::record(timeline, number),
         number: Some(number),
-        why: "it is gone".to_owned(),
+        why: GONE.to_owned(),
     }
 }
 
@@ -182,6 +189,10 @@ struct Order {
     dropped: u64,
     /// Records that a prune says were dropped.
     vouched: u64,
+    /// A record was read.
+    begun: bool,
+    /// What was listed and is gone, before the first that was read.
+    absent: Vec<Fault>,
 }
 
 impl Order {
@@ -193,9 +204,14 @@ impl Order {
                     self.known = false;
                     self.tail.next = number + 1;
                 }
+                // Before the first record: put away since the listing, if a later record says so.
+                if !self.begun && fault.why == GONE && self.absent.len() < ABSENT_MAX {
+                    return self.absent.push(fault);
+                }
                 return take(Err(fault));
             }
         };
+        self.begun = true;
         let number = signed.record.number;
         if self.tail.next == 1 && number > 1 && !self.known {
             // The oldest segments may have been pruned; a later record must say so.
@@ -229,6 +245,10 @@ impl Order {
     }
 
     fn end(self, take: &mut impl FnMut(Found)) {
+        self.absent
+            .into_iter()
+            .filter(|fault| fault.number.is_none_or(|number| number > self.vouched))
+            .for_each(|fault| take(Err(fault)));
         if self.dropped > self.vouched {
             let mut fault = gone(self.timeline, self.vouched + 1);
             fault.why = format!(
@@ -294,7 +314,7 @@ impl History {
             None if last > 0 && history.faults.is_empty() => history.faults.push(Fault {
                 object: names::head(timeline),
                 number: None,
-                why: "it is gone".to_owned(),
+                why: GONE.to_owned(),
             }),
             _ => {}
         }

@@ -223,3 +223,36 @@ async fn the_oldest_may_go_if_a_record_says_so() {
     let history = History::read(&place.store, 1).await.unwrap();
     assert_eq!((history.records.len(), history.faults), (3, vec![]));
 }
+
+#[tokio::test]
+async fn a_writer_that_slept_does_not_take_a_number_that_only_looks_free() {
+    let place = place().await;
+    let mut slept = filled(&place, 120).await;
+    filled_on(&place, 100).await;
+    // What a segment holds, too, may be deleted when it is old.
+    for file in files(&place.path) {
+        if matches!(LogName::of(&file), Some(number) if number <= SEGMENT) {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    slept.known -= KNOWN_FOR;
+    assert_eq!(slept.append(gap(9), now()).await.unwrap().record.number, 221);
+    let history = History::read(&place.store, 1).await.unwrap();
+    assert_eq!((history.records.len(), history.faults), (221, vec![]));
+}
+
+async fn filled_on(place: &Place, records: i64) {
+    let mut log = Log::open(&place.store, 1, "two").await.unwrap();
+    for at in 1..=records {
+        log.append(gap(at), now()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_segment_keeps_nobody_from_writing() {
+    let place = place().await;
+    filled(&place, 130).await;
+    fs::write(place.path.join(names::segment(1, 1, SEGMENT)), b"nonsense").unwrap();
+    let mut log = Log::open(&place.store, 1, "one").await.unwrap();
+    assert_eq!(log.append(gap(9), now()).await.unwrap().record.number, 131);
+}

@@ -74,6 +74,11 @@ impl StoreUrl {
             })
     }
 
+    /// Without its options, for messages.
+    pub(crate) fn shown(&self) -> &str {
+        self.text.split('?').next().unwrap_or_default()
+    }
+
     /// The same store, one or more directories further down.
     pub fn join(&self, below: &str) -> Result<StoreUrl, Error> {
         let (base, options) = match self.text.split_once('?') {

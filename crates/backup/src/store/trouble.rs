@@ -118,6 +118,10 @@ impl Failure {
     /// Of a store that is reached over HTTP.
     pub fn of_object(at: &Whereabouts, error: &object_store::Error) -> Failure {
         let text = error.to_string();
+        // Where no credentials are given, the client asks the machine it runs on.
+        if METADATA.iter().any(|host| text.contains(host)) {
+            return without_credentials(&one_line(&text));
+        }
         if let Some(answer) = Answer::find(&text) {
             return answer.failure(at);
         }
@@ -166,7 +170,6 @@ impl Whereabouts {
                 "the certificate of {endpoint} is not trusted: {cause}; give its authority with ca=FILE"
             ));
         }
-        // Where no credentials are given, the client asks the machine it runs on, and there is none to ask.
         let why = match kind {
             HttpErrorKind::Connect => {
                 format!("{endpoint} cannot be reached: {cause}; check the endpoint and the network")
@@ -176,17 +179,17 @@ impl Whereabouts {
         };
         Failure::new(Trouble::Unreachable, why)
     }
+}
 
-    /// Credentials that could not be had.
-    pub fn without_credentials(&self, cause: &str) -> Failure {
-        Failure::new(
-            Trouble::Denied,
-            format!(
-                "no credentials: {} ({cause}); give credentials=FILE, or set them in the environment",
-                self.credentials
-            ),
-        )
-    }
+/// Credentials that could not be had.
+fn without_credentials(cause: &str) -> Failure {
+    Failure::new(
+        Trouble::Denied,
+        format!(
+            "no credentials were given, and this machine has none ({cause}); add credentials=FILE to the address, or \
+             set them in the environment"
+        ),
+    )
 }
 
 /// An answer that is not a success.
@@ -297,6 +300,9 @@ impl Answer {
         parts.join(", ")
     }
 }
+
+/// Where cloud machines are told who they are.
+const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "metadata.google.internal"];
 
 const FULL: [&str; 6] = [
     "QuotaExceeded",

@@ -44,7 +44,7 @@ pub struct Upload {
 enum Way {
     /// To a file. `None` while a write is under way, and for good after one that was cut short.
     Draft(Option<Draft>),
-    Parts(Parts),
+    Parts(Box<Parts>),
     Done,
 }
 
@@ -57,7 +57,7 @@ impl Upload {
                 let draft = begun.map_err(|failure| store.error("write", name, failure))?;
                 Way::Draft(Some(draft))
             }
-            Backend::Objects(objects) => Way::Parts(Parts {
+            Backend::Objects(objects) => Way::Parts(Box::new(Parts {
                 objects: objects.clone(),
                 limits: store.shared.limits,
                 name: name.to_owned(),
@@ -66,7 +66,7 @@ impl Upload {
                 next: 0,
                 under_way: JoinSet::new(),
                 done: Vec::new(),
-            }),
+            })),
         };
         Ok(Upload {
             store,

@@ -5,15 +5,15 @@
 
 use crate::Error;
 use crate::bolt::KeyAndValue;
-use crate::mvcc::{KeyValue, Revision, RowKey, bucket, meta};
+use crate::mvcc::{KeyValue, Lease, Revision, RowKey, bucket, meta};
 use crate::rewrite::{Changes, Later};
 
 /// Rows that come behind those of a base.
 pub struct LaterRows<'a> {
     /// They.
     pub rows: &'a mut dyn Later,
-    /// The revision they end with.
-    pub to: i64,
+    /// The revision they end with; `None`: wherever they do.
+    pub to: Option<i64>,
 }
 
 impl std::fmt::Debug for LaterRows<'_> {
@@ -35,15 +35,19 @@ pub(crate) struct Behind<'a> {
 
 impl<'a> Behind<'a> {
     /// Behind revision `base`.
-    pub(crate) fn new(base: i64, rows: Option<LaterRows<'a>>) -> Behind<'a> {
-        Behind {
-            rows,
-            last: Revision {
-                main: base,
-                sub: i64::MAX,
-            },
-            bump: None,
+    pub(crate) fn new(base: i64, mut rows: Option<LaterRows<'a>>) -> Result<Behind<'a>, Error> {
+        if let Some(rows) = &mut rows {
+            rows.rows.begin(base)?;
         }
+        let last = Revision {
+            main: base,
+            sub: i64::MAX,
+        };
+        Ok(Behind {
+            rows,
+            last,
+            bump: None,
+        })
     }
 
     /// And then this one.
@@ -54,7 +58,12 @@ impl<'a> Behind<'a> {
 
     /// Did they end where they should?
     pub(crate) fn ended(&self) -> Result<(), Error> {
-        ended(self.rows.as_ref().map(|rows| rows.to), self.last)
+        ended(self.rows.as_ref().and_then(|rows| rows.to), self.last)
+    }
+
+    /// The revision they ended with.
+    pub(crate) fn end(&self) -> i64 {
+        self.last.main
     }
 }
 
@@ -71,7 +80,7 @@ fn ended(to: Option<i64>, last: Revision) -> Result<(), Error> {
 impl Later for Behind<'_> {
     fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error> {
         let last = self.last;
-        let to = self.rows.as_ref().map(|rows| rows.to);
+        let to = self.rows.as_ref().and_then(|rows| rows.to);
         let given = match &mut self.rows {
             Some(rows) => rows.rows.next()?,
             None => None,
@@ -91,6 +100,12 @@ impl Later for Behind<'_> {
             ))
         })?;
         Ok(Some((key, value)))
+    }
+
+    fn leases(&mut self) -> Vec<Lease> {
+        self.rows
+            .as_mut()
+            .map_or_else(Vec::new, |rows| rows.rows.leases())
     }
 }
 
@@ -197,7 +212,7 @@ mod tests {
     fn passed(base: i64, rows: Vec<(Vec<u8>, Vec<u8>)>, to: i64) -> Result<usize, String> {
         let mut listed = Listed(rows, 0);
         let rows = &mut listed;
-        let mut behind = Behind::new(base, Some(LaterRows { rows, to }));
+        let mut behind = Behind::new(base, Some(LaterRows { rows, to: Some(to) })).unwrap();
         let mut count = 0;
         while behind.next().map_err(|error| error.to_string())?.is_some() {
             count += 1;
@@ -231,7 +246,7 @@ mod tests {
     fn a_bump_comes_last() {
         let (row, changes) = bump_row(7, 100).unwrap();
         assert!(changes.patched.contains_key(bucket::META));
-        let mut behind = Behind::new(7, None).then(row);
+        let mut behind = Behind::new(7, None).unwrap().then(row);
         let key = behind.next().unwrap().unwrap().0.to_vec();
         assert_eq!(
             RowKey::read(&key).unwrap().revision,

@@ -13,6 +13,8 @@ use crate::{Error, Target};
 pub mod bucket {
     /// Alarms that are on.
     pub const ALARM: &[u8] = b"alarm";
+    /// Whether authentication is on, and how often its data changed.
+    pub const AUTH: &[u8] = b"auth";
     /// The cluster's version, and whether it is being downgraded.
     pub const CLUSTER: &[u8] = b"cluster";
     /// Every version of every key.

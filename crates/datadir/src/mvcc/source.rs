@@ -10,6 +10,7 @@ use rustix::fs::FlockOperation;
 
 use super::buckets::{Numbers, bucket};
 use super::row::RowKey;
+use super::small::Lease;
 use crate::Error;
 use crate::bolt::{Bolt, Rows};
 use crate::lock::holder_of;
@@ -90,6 +91,25 @@ impl Source {
     /// Up to where history was compacted; `None` if never.
     pub fn compact_revision(&self) -> Option<i64> {
         self.numbers.compacted
+    }
+
+    /// The revision of users, roles and permissions, which counts their changes; 0 if there never were any.
+    pub fn auth_revision(&self) -> Result<u64, Error> {
+        let value = self.bolt.value(bucket::AUTH, b"authRevision")?;
+        let number = value.as_deref().and_then(<[u8]>::first_chunk);
+        Ok(number.map_or(0, |bytes| u64::from_be_bytes(*bytes)))
+    }
+
+    /// The leases, by their ids.
+    pub fn leases(&self) -> Result<Vec<Lease>, Error> {
+        let mut leases = Vec::new();
+        if let Some(mut rows) = self.bolt.bucket(bucket::LEASE)? {
+            while let Some(row) = rows.next_row()? {
+                let lease = Lease::read(row.key, row.value);
+                leases.push(lease.map_err(|why| self.bolt.damaged(row.place, why))?);
+            }
+        }
+        Ok(leases)
     }
 
     /// Holds a revision to read at against what is there; 0 is the current one.

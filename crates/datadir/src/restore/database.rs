@@ -22,14 +22,14 @@ pub(super) struct MemberShape<'a> {
 }
 
 impl Shape for MemberShape<'_> {
-    fn changes(&mut self, source: &Source, end: i64) -> Result<Changes, Error> {
+    fn changes(&mut self, source: &Source) -> Result<Changes, Error> {
         let written_by = source.numbers().written_by()?;
         let target = match self.for_version {
             Some(version) => Target::of(version)?,
             None => written_by,
         };
         self.target = Some(target);
-        self.check(end)?;
+        self.check()?;
         let mut changes = Changes::default();
         let members = self.roster.rows().into_iter().collect();
         changes.replaced.insert(bucket::MEMBERS.to_vec(), members);
@@ -59,15 +59,11 @@ impl Shape for MemberShape<'_> {
 }
 
 impl MemberShape<'_> {
-    fn check(&self, end: i64) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Error> {
         match self.bump {
             Some(bump) if bump < 1 => Err(Error::refused(
                 format!("revisions cannot go on {bump} higher"),
                 "say how much higher, e.g. --bump-revision 1000000000",
-            )),
-            Some(bump) if end.checked_add(bump).is_none() => Err(Error::refused(
-                "revisions that high cannot be counted",
-                "bump them by less",
             )),
             _ => Ok(()),
         }

@@ -1,0 +1,215 @@
+//! The backup agent beside the members: a process of its own, kept running while the cluster does.
+//!
+//! In: what the manifest says of backups. Out: `quorate backup run …` as a child, its log, what it says of itself. It is
+//! a process and no task, so that nothing that happens to it or its store can touch the members or their supervisor; it
+//! ends with the supervisor, and the next one starts it again: the archive knows where it was.
+//! Never: a member that waits for a backup; an agent that is started again and again without a pause.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use quorate_api::BackupSettings;
+use quorate_datadir::durable;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, timeout};
+
+use crate::{Error, Root, log};
+
+/// How long it may take to flush what it has before it is killed.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// The pause after its first end; it doubles with each.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// It ran well if it ran that long.
+const RAN_WELL: Duration = Duration::from_secs(300);
+/// What an agent says of itself is a page.
+const REPORT_MAX: u64 = 1 << 20;
+
+/// What is known of the backups.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupStatus {
+    /// The archive's address.
+    pub archive: String,
+    /// The agent's process, while one runs.
+    pub pid: Option<u32>,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// How it ended last, if it did.
+    pub ended: Option<String>,
+    /// Its log.
+    pub log: PathBuf,
+    /// What it last said of itself.
+    pub report: Option<serde_json::Value>,
+}
+
+/// The agent's process.
+#[derive(Debug)]
+pub(crate) struct Companion {
+    launcher: PathBuf,
+    root: Root,
+    wanted: Option<BackupSettings>,
+    running: Option<(Child, Instant)>,
+    ends: u32,
+    starts: u32,
+    not_before: Option<Instant>,
+    ended: Option<String>,
+}
+
+impl Companion {
+    /// None runs yet.
+    pub(crate) fn new(launcher: PathBuf, root: Root) -> Companion {
+        Companion {
+            launcher,
+            root,
+            wanted: None,
+            running: None,
+            ends: 0,
+            starts: 0,
+            not_before: None,
+            ended: None,
+        }
+    }
+
+    /// Looks after it: started if it is wanted and the cluster serves, stopped if it is not, started anew if what is
+    /// wanted has changed. Returns what is worth telling.
+    pub(crate) async fn tend(&mut self, wanted: Option<&BackupSettings>, serves: bool) -> Option<String> {
+        let mut news = self.reap();
+        if self.wanted.as_ref() != wanted {
+            let had = self.running.is_some();
+            self.stop().await;
+            (self.ends, self.not_before) = (0, None);
+            self.wanted = wanted.cloned();
+            if had {
+                news = Some("the backup agent is started anew, as the manifest says now".to_owned());
+            }
+        }
+        let due = self.not_before.is_none_or(|at| Instant::now() >= at);
+        if self.running.is_none() && self.wanted.is_some() && due && serves {
+            match self.start() {
+                Ok(()) if self.starts == 1 => news = Some(format!("backups go to {}", self.archive())),
+                Ok(()) => {}
+                Err(error) => news = Some(self.failed(error.chain())),
+            }
+        }
+        news
+    }
+
+    /// Notices its end.
+    fn reap(&mut self) -> Option<String> {
+        let (child, since) = self.running.as_mut()?;
+        let how = match child.try_wait() {
+            Ok(None) => return None,
+            Ok(Some(status)) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        if since.elapsed() >= RAN_WELL {
+            self.ends = 0;
+        }
+        self.running = None;
+        let last = log::last_line(&self.root.log_of("backup"));
+        Some(self.failed(match last {
+            Some(line) => format!("{how}: {line}"),
+            None => how,
+        }))
+    }
+
+    fn failed(&mut self, why: String) -> String {
+        let pause = PAUSE.saturating_mul(1 << self.ends.min(6)).min(PAUSE_MAX);
+        self.ends = self.ends.saturating_add(1);
+        self.not_before = Some(Instant::now() + pause);
+        let told = format!(
+            "the backup agent ended ({why}); it is started again in {} s",
+            pause.as_secs()
+        );
+        self.ended = Some(why);
+        told
+    }
+
+    fn archive(&self) -> String {
+        let own = || format!("file://{}", self.root.archive().display());
+        self.wanted
+            .as_ref()
+            .and_then(|wanted| wanted.url.clone())
+            .unwrap_or_else(own)
+    }
+
+    fn start(&mut self) -> Result<(), Error> {
+        let Some(wanted) = &self.wanted else {
+            return Ok(());
+        };
+        let path = self.root.log_of("backup");
+        log::bound(&path)?;
+        let mut options = OpenOptions::new();
+        let log = options.append(true).create(true).mode(0o600).open(&path);
+        let log = log.map_err(|source| Error::file("open", &path, source))?;
+        let again = log
+            .try_clone()
+            .map_err(|source| Error::file("open", &path, source))?;
+        let mut command = Command::new(&self.launcher);
+        command
+            .arg("--root")
+            .arg(self.root.path())
+            .args(["backup", "run", &self.archive(), "--supervised"]);
+        command.arg("--status-file").arg(self.root.backup_report());
+        for (flag, value) in [("--schedule", &wanted.schedule), ("--period", &wanted.period)] {
+            if let Some(value) = value {
+                command.arg(format!("{flag}={value}"));
+            }
+        }
+        command.args(wanted.keep.iter().map(|step| format!("--keep={step}")));
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(again)
+            .kill_on_drop(true)
+            .spawn();
+        let child = child.map_err(|source| Error::Spawn {
+            member: "the backup agent".to_owned(),
+            program: self.launcher.clone(),
+            source,
+        })?;
+        self.running = Some((child, Instant::now()));
+        self.starts += 1;
+        Ok(())
+    }
+
+    /// Has it flush what it has, and end.
+    pub(crate) async fn stop(&mut self) {
+        let Some((mut child, _)) = self.running.take() else {
+            return;
+        };
+        // Not reaped yet, so the number is still its own.
+        let pid = child
+            .id()
+            .and_then(|pid| i32::try_from(pid).ok())
+            .and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
+        }
+        if timeout(STOP_LIMIT, child.wait()).await.is_err() {
+            let _ = child.kill().await;
+        }
+    }
+
+    /// What is known of it; `None` where no backups are wanted.
+    pub(crate) fn status(&self) -> Option<BackupStatus> {
+        self.wanted.as_ref()?;
+        let report = durable::read(&self.root.backup_report(), REPORT_MAX)
+            .ok()
+            .flatten();
+        Some(BackupStatus {
+            archive: self.archive(),
+            pid: self.running.as_ref().and_then(|(child, _)| child.id()),
+            restarts: self.starts.saturating_sub(1),
+            ended: self.ended.clone(),
+            log: self.root.log_of("backup"),
+            report: report.and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+        })
+    }
+}

@@ -1,0 +1,245 @@
+//! etcdbrctl, and an archive of its own on this machine.
+//!
+//! In: a directory, a running etcd. Out: what etcdbrctl writes there while etcd is written to, and what it makes of it
+//! again. It is run as its users run it, with the store of provider `Local`, which lies below `HOME`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cached::cache;
+use crate::server::Server;
+
+/// How long it may take to write what it saw, or to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long it may take to restore or to compact.
+const LONGEST: Duration = Duration::from_secs(1800);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The cached etcdbrctl.
+pub fn etcdbrctl() -> PathBuf {
+    let found = std::fs::read_dir(cache().join("etcdbr"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let verified = found
+        .map(|entry| entry.path())
+        .filter(|path| path.join("VERIFIED").exists());
+    let newest = verified.max().map(|path| path.join("etcdbrctl"));
+    newest.unwrap_or_else(|| panic!("no etcdbrctl in {}: run `make tools-etcdbr`", cache().display()))
+}
+
+/// An archive of etcdbrctl's.
+#[derive(Debug, Clone)]
+pub struct EtcdbrArchive {
+    home: PathBuf,
+}
+
+impl EtcdbrArchive {
+    /// Below this directory, which is there.
+    pub fn below(home: &Path) -> EtcdbrArchive {
+        EtcdbrArchive {
+            home: home.to_owned(),
+        }
+    }
+
+    /// The archive: what lies around `v2`.
+    pub fn root(&self) -> PathBuf {
+        self.home.join("store")
+    }
+
+    /// Its names, with `v2/` before them, in no order.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root().join("v2"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.map(|name| format!("v2/{name}")).collect()
+    }
+
+    /// The highest revision that a name speaks of.
+    fn reaches(&self) -> i64 {
+        let last = |name: &String| name.split('-').nth(2)?.parse().ok();
+        self.names().iter().filter_map(last).max().unwrap_or(0)
+    }
+
+    /// How it is asked to do something with this archive.
+    pub fn command(&self, command: &str) -> Command {
+        let mut asked = Command::new(etcdbrctl());
+        asked
+            .env_clear()
+            .env("HOME", &self.home)
+            .arg(command)
+            .args(["--storage-provider=Local", "--store-container=store"])
+            .arg(format!("--snapstore-temp-directory={}", self.home.display()))
+            .stdin(Stdio::null());
+        asked
+    }
+
+    /// Starts writing: a full, then a delta for each second in which something changed.
+    pub fn write(&self, server: &Server, flags: &[&str]) -> EtcdbrWriter {
+        let log = self.log();
+        let output = File::create(&log).expect("a log");
+        let child = self
+            .command("snapshot")
+            .arg(format!("--endpoints={}", server.addresses().client))
+            // Nothing is thrown away, and no full comes by the clock.
+            .args(["--garbage-collection-period=1s", "--schedule=0 0 1 1 *"])
+            .arg("--delta-snapshot-period=1s")
+            .args(flags)
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn()
+            .expect("etcdbrctl can be started");
+        EtcdbrWriter {
+            archive: self.clone(),
+            child,
+            log,
+        }
+    }
+
+    /// A file for what the next one says.
+    fn log(&self) -> PathBuf {
+        let free = |number: &u32| !self.home.join(format!("etcdbrctl-{number}.log")).exists();
+        let number = (0..).find(free).unwrap_or_default();
+        self.home.join(format!("etcdbrctl-{number}.log"))
+    }
+
+    /// Runs it to its end.
+    fn run(&self, command: &mut Command) -> EtcdbrRun {
+        let log = self.log();
+        let output = File::create(&log).expect("a log");
+        let errors = output.try_clone().expect("a log");
+        let began = Instant::now();
+        let mut child = command
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .expect("etcdbrctl can be run");
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("a child can be waited for") {
+                break status;
+            }
+            if began.elapsed() > LONGEST {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("etcdbrctl was not done in {LONGEST:?}");
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        EtcdbrRun {
+            succeeded: status.success(),
+            said: std::fs::read_to_string(log).unwrap_or_default(),
+        }
+    }
+
+    /// Restores into `data_dir`.
+    pub fn restore(&self, data_dir: &Path, flags: &[&str]) -> EtcdbrRun {
+        let temporary = self.home.join("restoring");
+        let mut command = self.command("restore");
+        command
+            .arg(format!("--data-dir={}", data_dir.display()))
+            .arg(format!(
+                "--restoration-temp-snapshots-dir={}",
+                temporary.display()
+            ));
+        self.run(command.args(flags))
+    }
+
+    /// Puts the newest full and its deltas together into a new full.
+    pub fn compact(&self, flags: &[&str]) -> EtcdbrRun {
+        let temporary = self.home.join("compacting");
+        let mut command = self.command("compact");
+        command
+            .arg(format!(
+                "--data-dir={}",
+                self.home.join("compacted.etcd").display()
+            ))
+            .arg(format!(
+                "--restoration-temp-snapshots-dir={}",
+                temporary.display()
+            ));
+        self.run(command.args(flags))
+    }
+}
+
+/// How a run of it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdbrRun {
+    /// It said that all went well.
+    pub succeeded: bool,
+    /// What it said besides.
+    pub said: String,
+}
+
+/// An etcdbrctl that writes; killed when dropped.
+#[derive(Debug)]
+pub struct EtcdbrWriter {
+    archive: EtcdbrArchive,
+    child: Child,
+    log: PathBuf,
+}
+
+impl EtcdbrWriter {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until names speak of this revision.
+    pub fn await_revision(&mut self, revision: i64) {
+        self.await_that(&format!("revision {revision} is written"), |archive| {
+            archive.reaches() >= revision
+        });
+    }
+
+    /// Waits until something can be seen in the archive.
+    pub fn await_that(&mut self, what: &str, is: impl Fn(&EtcdbrArchive) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is(&self.archive) {
+            let ended = self.child.try_wait().expect("a child can be waited for");
+            assert!(ended.is_none(), "etcdbrctl ended before {what}:\n{}", self.log());
+            assert!(
+                Instant::now() < deadline,
+                "{what}: not so in {PATIENCE:?}:\n{}",
+                self.log()
+            );
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until this revision is written, then has it end in order.
+    pub fn stop_at(mut self, revision: i64) {
+        self.await_revision(revision);
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("a child can be told to stop");
+        let deadline = Instant::now() + PATIENCE;
+        while self
+            .child
+            .try_wait()
+            .expect("a child can be waited for")
+            .is_none()
+        {
+            assert!(
+                Instant::now() < deadline,
+                "etcdbrctl does not end:\n{}",
+                self.log()
+            );
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for EtcdbrWriter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
