@@ -1,8 +1,6 @@
 //! What goes wrong: compaction overtakes, the store fails, agents meet, clusters change.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -68,11 +66,6 @@ async fn compaction_overtakes() {
     }
 }
 
-fn forbid(path: &Path, forbidden: bool) {
-    let mode = if forbidden { 0o000 } else { 0o755 };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
 /// While the store takes nothing, etcd keeps what happens; nothing is lost, and everything follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_fails() {
@@ -127,7 +120,6 @@ async fn the_store_fails() {
     expected.retain(|(main, _), _| *main > first);
     assert_eq!(archived_rows(&world.archive().await, &history).await, expected);
     check_samples(&history);
-    forbid(&archive, false);
 }
 
 /// One revision that is larger than a delta should be goes into one object as it comes, also over a restart of etcd.
@@ -248,9 +240,10 @@ async fn users_change() {
         let root = nobody.with_credentials(user("root"));
         // Without a user nothing can be read: refused, and nothing is written.
         let refused = world.agent().await.ended().await.unwrap_err();
+        let told = refused.to_string();
         assert!(
-            refused.to_string().contains("does not let this user read"),
-            "{refused}"
+            told.contains("does not let this user read") || told.contains("carries no user"),
+            "{version}: {told}"
         );
         assert!(!world.archive_dir().join("archive.json").exists());
 
