@@ -161,7 +161,14 @@ impl Builder {
 /// The rows of a frame.
 #[derive(Debug, Clone)]
 pub struct Rows<'a> {
-    rest: &'a [u8],
+    plain: &'a [u8],
+    cursor: Cursor,
+}
+
+/// Where one is in a frame whose bytes are kept elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor {
+    at: usize,
     main: i64,
     sub: i64,
     begun: bool,
@@ -169,25 +176,46 @@ pub struct Rows<'a> {
 
 /// Reads a frame's rows.
 pub fn rows(plain: &[u8]) -> Result<Rows<'_>, &'static str> {
-    let (main, rest) = take(plain).ok_or("its first revision is cut off")?;
-    let (sub, rest) = take(rest).ok_or("its first revision is cut off")?;
-    match (i64::try_from(main), i64::try_from(sub)) {
-        (Ok(main), Ok(sub)) => Ok(Rows {
-            rest,
-            main,
-            sub,
-            begun: false,
-        }),
-        _ => Err("its first revision cannot be"),
-    }
+    let cursor = Cursor::of(plain)?;
+    Ok(Rows { plain, cursor })
 }
 
-impl<'a> Rows<'a> {
-    fn read(&mut self) -> Option<Row<'a>> {
-        let (step, rest) = take(self.rest)?;
-        let (length, rest) = take(rest)?;
-        let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-        self.rest = rest;
+impl Cursor {
+    /// Before the first row of the frame `plain`.
+    pub fn of(plain: &[u8]) -> Result<Cursor, &'static str> {
+        let (main, rest) = take(plain).ok_or("its first revision is cut off")?;
+        let (sub, rest) = take(rest).ok_or("its first revision is cut off")?;
+        match (i64::try_from(main), i64::try_from(sub)) {
+            (Ok(main), Ok(sub)) => Ok(Cursor {
+                at: plain.len() - rest.len(),
+                main,
+                sub,
+                begun: false,
+            }),
+            _ => Err("its first revision cannot be"),
+        }
+    }
+
+    /// How much of the frame has been read.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next row of the same frame; `None` behind the last, and behind one that cannot be read.
+    pub fn next<'a>(&mut self, plain: &'a [u8]) -> Option<Result<Row<'a>, &'static str>> {
+        let rest = plain.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let row = self.read(plain.len(), rest).ok_or("a row in it cannot be read");
+        if row.is_err() {
+            self.at = plain.len();
+        }
+        Some(row)
+    }
+
+    fn read<'a>(&mut self, length: usize, rest: &'a [u8]) -> Option<Row<'a>> {
+        let (step, rest) = take(rest)?;
+        let (bytes, rest) = take(rest)?;
+        let (value, rest) = rest.split_at_checked(usize::try_from(bytes).ok()?)?;
+        self.at = length - rest.len();
         let raised = i64::try_from(step >> 1).ok()?;
         match (self.begun, raised) {
             (false, 0) => {}
@@ -211,14 +239,7 @@ impl<'a> Iterator for Rows<'a> {
     type Item = Result<Row<'a>, &'static str>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let row = self.read().ok_or("a row in it cannot be read");
-        if row.is_err() {
-            self.rest = &[];
-        }
-        Some(row)
+        self.cursor.next(self.plain)
     }
 }
 

@@ -5,22 +5,30 @@
 //! Never: a backup that counts before it is whole; a chain extended by two writers; data of a cluster deleted because
 //! its archive could not be read.
 
+pub mod agent;
 mod archive;
 pub mod chain;
 pub mod clock;
+pub mod compact;
 pub mod delta;
+mod deposit;
 mod digest;
 mod error;
 pub mod etcdbr;
+mod fetch;
 pub mod hold;
+pub mod inventory;
 mod lines;
 pub mod log;
 pub mod names;
 pub mod object;
+pub mod plan;
 pub mod prune;
 pub mod record;
+pub mod restore;
 pub mod retention;
 mod store;
+pub mod verify;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};
 pub use digest::Sha256Hex;

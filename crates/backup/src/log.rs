@@ -165,9 +165,11 @@ impl Log {
             self.block.clear();
             self.block_records = 0;
         }
-        self.block_records += 1;
-        if self.block.len() < SEGMENT_BYTES_MAX {
-            self.block.extend_from_slice(&signed.record.bytes().0);
+        let (bytes, hash) = signed.record.bytes();
+        // A record of another version may say more than this one knows to write: a segment would not be the same.
+        if hash == signed.hash && self.block.len() < SEGMENT_BYTES_MAX {
+            self.block.extend_from_slice(&bytes);
+            self.block_records += 1;
         }
         self.tail.take(signed);
     }
@@ -214,7 +216,8 @@ impl Log {
                 ));
             }
             let name = names::record(self.timeline, record.number);
-            match self.store.create(&name, Bytes::from(bytes)).await? {
+            let bytes = Bytes::from(bytes);
+            match self.store.create(&name, bytes.clone()).await? {
                 // It took so long that the log may have gone on past this number and the records been put away.
                 Created::New if self.is_stale() => {
                     if self.reopen(Some((record.number, hash))).await? {
@@ -228,7 +231,17 @@ impl Log {
                     self.close_segment().await;
                     return Ok(signed);
                 }
-                Created::Exists => self.catch_up().await?,
+                Created::Exists => {
+                    // An attempt before, of which it did not become known how it ended, may have left just this.
+                    let ours = self.store.get(&name, bytes.len() as u64).await;
+                    if ours.is_ok_and(|found| found == bytes) {
+                        let signed = Signed { record, hash };
+                        self.take(&signed);
+                        self.close_segment().await;
+                        return Ok(signed);
+                    }
+                    self.catch_up().await?;
+                }
             }
         }
         Err(Error::refused(
@@ -286,8 +299,7 @@ impl Log {
     /// Writes the segment that has just become whole. One that is not written is none lost: its records are there.
     async fn close_segment(&mut self) {
         let last = self.tail.next - 1;
-        let whole = last % SEGMENT == 0 && self.block_records == SEGMENT;
-        if !whole || self.block.len() >= SEGMENT_BYTES_MAX {
+        if last % SEGMENT != 0 || self.block_records != SEGMENT || self.block.len() >= SEGMENT_BYTES_MAX {
             return;
         }
         let name = names::segment(self.timeline, last - SEGMENT + 1, last);

@@ -1,5 +1,7 @@
 //! The command line as clap reads it. What is not offered here does not exist yet.
 
+pub mod backup;
+pub mod moment;
 pub mod snapshot;
 
 use std::ffi::OsString;
@@ -68,6 +70,8 @@ pub enum Command {
     Explain(Explain),
     /// Save, check, read, compare, restore or shrink a snapshot of etcd, or a stopped member's data
     Snapshot(snapshot::Snapshot),
+    /// Write a cluster's whole history into an archive, and make any point of it a data directory again
+    Backup(backup::Backup),
     /// Print what installs the operator on Kubernetes, as YAML for kubectl
     Install(Install),
     /// Print the version of quorate and of the etcd it can run
@@ -286,7 +290,7 @@ pub struct Operator {
 }
 
 /// The host and the process: in a container every operator is process 1.
-fn whoami() -> String {
+pub fn whoami() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     identity(host.trim(), std::process::id())
 }

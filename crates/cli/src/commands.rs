@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod backup;
 mod down;
 mod explain;
 mod install;
@@ -39,6 +40,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Prepare(arguments) => return in_runtime(prepare::run(arguments)),
         Command::LaunchInPod(arguments) => return launch_in_pod::run(&arguments),
         Command::Snapshot(arguments) => return snapshot::run(root, arguments.command),
+        Command::Backup(arguments) => return backup::run(root, arguments.command),
         _ => {}
     }
     let root = roots::resolve(root)?;
@@ -58,7 +60,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             | Command::Operator(_)
             | Command::Prepare(_)
             | Command::LaunchInPod(_)
-            | Command::Snapshot(_) => Ok(()),
+            | Command::Snapshot(_)
+            | Command::Backup(_) => Ok(()),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Durations as people write them (`90s`, `5m`, `1h30m`) and say them (`3 s`, `5 min`).
+//! Durations as people write them (`90s`, `5m`, `1h30m`, `7d`) and say them (`3 s`, `5 min`).
 
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
             "s" => 1,
             "m" => 60,
             "h" => 3600,
+            "d" => 86_400,
             _ => return Err(wrong()),
         };
         let part = number.checked_mul(seconds).map(Duration::from_secs);
@@ -51,7 +52,7 @@ mod tests {
             "",
             "5",
             "m",
-            "5d",
+            "5x",
             "-1s",
             "1 s",
             "99999999999999999999h",

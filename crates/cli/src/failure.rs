@@ -94,6 +94,47 @@ impl From<quorate_datadir::Error> for Failure {
     }
 }
 
+impl From<quorate_backup::Error> for Failure {
+    fn from(error: quorate_backup::Error) -> Failure {
+        use quorate_backup::{Error, Trouble};
+        let text = chain(&error);
+        match error {
+            Error::Address { .. } => Failure::usage(text),
+            Error::Refused { advice, .. } => Failure::refused(text).and(&as_sentence(&advice)),
+            Error::Fenced { .. } => Failure::refused(text).and("Stop that one first; two must not write one archive."),
+            Error::Data(error) => error.into(),
+            Error::Damaged { .. } => Failure::failed(text).and(
+                "`quorate backup verify URL` says what is sound, and `quorate backup restore URL` what it leads back to.",
+            ),
+            Error::Cancelled => Failure::failed("cancelled"),
+            Error::Store { trouble, .. } => {
+                let failure = Failure::failed(text);
+                match trouble {
+                    Trouble::NoBucket => failure.and("Make it first, or check its name."),
+                    Trouble::Denied => failure.and(
+                        "Check the credentials: credentials=FILE in the URL, the environment, or what the machine is \
+                         allowed to do.",
+                    ),
+                    Trouble::Full => failure.and("Make room there, or `quorate backup prune URL`."),
+                    Trouble::Throttled | Trouble::Unreachable => {
+                        failure.and("Check its address and the network; --patience says how long to go on asking.")
+                    }
+                    Trouble::Locked | Trouble::Missing | Trouble::Other => failure,
+                }
+            }
+            _ => Failure::failed(text),
+        }
+    }
+}
+
+/// Advice as a sentence of its own.
+fn as_sentence(advice: &str) -> String {
+    let mut letters = advice.trim_end_matches('.').chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    // What begins with a command keeps its letters.
+    format!("{first}{}.", letters.as_str())
+}
+
 /// An error and its causes as one text. A cause that its effect already tells is not told twice.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = in_words(error);

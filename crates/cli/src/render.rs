@@ -2,6 +2,7 @@
 //!
 //! The texts carry colours as escape sequences; [`crate::say`] takes them off where nobody would see them.
 
+pub mod backups;
 pub mod bytes;
 pub mod event;
 pub mod facts;

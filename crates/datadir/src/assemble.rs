@@ -138,6 +138,8 @@ pub(crate) trait Shape {
 pub(crate) struct Made {
     /// The revision its etcd will be at.
     pub(crate) revision: i64,
+    /// What it was compacted from has this HashKV, with the same compaction.
+    pub(crate) hash: Option<HashKv>,
     /// Its bytes.
     pub(crate) size: u64,
     /// Keys that go with a lease that is not there.
@@ -227,6 +229,7 @@ pub(crate) fn assemble(
 ) -> Result<Made, Error> {
     let (compact, expect) = (rest.compact, rest.expect);
     let bump = shape.bump();
+    let mut hash = None;
     let Gathered { end, bumped, cut } = match compact {
         None => gather(base, rest, shape, into, bump, progress)?,
         Some(at) => {
@@ -240,7 +243,8 @@ pub(crate) fn assemble(
                 ..Changes::default()
             };
             let source = whole.source()?;
-            progress.expect(source.bolt().size().saturating_mul(2));
+            progress.expect(source.bolt().size().saturating_mul(4));
+            hash = Some(hash_at(&source, gathered.end, Some(at), progress)?);
             rewrite(
                 &source,
                 &changes,
@@ -276,6 +280,7 @@ pub(crate) fn assemble(
     }
     Ok(Made {
         revision: end.saturating_add(bump.unwrap_or(0)),
+        hash,
         size: result.bolt().size(),
         without_lease: match cut {
             Some(_) => without_lease(&result, end, progress)?,

@@ -76,6 +76,16 @@ pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) 
             why: format!("it is {}, and should be {}", fresh.revision, made.revision),
         });
     }
+    if made
+        .hash
+        .is_some_and(|hash| hash.hash != fresh.verdict.hash_kv.hash)
+    {
+        return Err(Error::Damaged {
+            path: path.to_owned(),
+            place: "its keys".to_owned(),
+            why: "their HashKV is another one than that of what was compacted".to_owned(),
+        });
+    }
     draft.publish().map_err(Error::write(path))?;
     Ok(fresh)
 }

@@ -126,6 +126,19 @@ pub fn restore(wanted: &Restore, progress: &Progress) -> Result<Restored, Error>
         .ok_or_else(|| Error::refused("no member was named", "name one"))
 }
 
+impl Members {
+    /// Could their directories be made: are they who they say, and is nothing in the way? Out: the new cluster's id.
+    pub fn judge(&self) -> Result<u64, Error> {
+        let roster = Roster::parse(&self.initial_cluster, &self.token)?;
+        for seat in &self.seats {
+            roster.member(&seat.name, &seat.peer_urls)?;
+            Place::judge(&seat.data_dir, seat.wal_dir.as_deref())?;
+        }
+        check_seats(&self.seats)?;
+        Ok(roster.cluster_id)
+    }
+}
+
 /// Makes the directories of all members that have a seat here, in the order of the seats.
 pub fn restore_members(
     members: &Members,

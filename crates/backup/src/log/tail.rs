@@ -33,6 +33,8 @@ pub struct Tail {
     pub last_sample: i64,
     /// Revisions that are missing, in all.
     pub missing: i64,
+    /// The last of them.
+    pub last_gap: Option<i64>,
 }
 
 impl Default for Tail {
@@ -49,6 +51,7 @@ impl Default for Tail {
             last_proof: None,
             last_sample: i64::MIN,
             missing: 0,
+            last_gap: None,
         }
     }
 }
@@ -97,6 +100,7 @@ impl Tail {
             }
             Entry::Gap(gap) => {
                 self.end = Some(gap.to);
+                self.last_gap = Some(gap.to);
                 self.missing += gap.to - gap.from + 1;
             }
             Entry::Proof(proof) => self.last_proof = Some((proof.clone(), record.at)),

@@ -350,7 +350,7 @@ pub struct Defrag {
 }
 
 /// A revision of a store: the first one with a key in it is 2.
-fn revision(text: &str) -> Result<i64, String> {
+pub fn revision(text: &str) -> Result<i64, String> {
     match text.parse::<i64>() {
         Ok(number) if number >= 1 => Ok(number),
         _ => Err("expected a number from 1 on".to_owned()),

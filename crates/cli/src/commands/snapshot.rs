@@ -1,16 +1,16 @@
 //! `quorate snapshot …`: one snapshot or data directory, offline but for `save`.
 
-mod choose;
+pub(super) mod choose;
 mod chosen;
 mod dead;
 mod defrag;
 mod diff;
-mod form;
+pub(super) mod form;
 mod get;
 mod hash;
 mod keys;
 mod offline;
-mod restore;
+pub(super) mod restore;
 mod save;
 mod status;
 mod verify;

@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 use clap::builder::styling::Style;
+use jiff::Timestamp;
 use quorate_host::{Member, Status};
 
+use super::backups;
 use super::paragraph::{self, WIDTH};
 use super::style::{self, paint};
 use super::table::{self, Cell};
@@ -44,6 +46,15 @@ pub fn page(status: &Status, age: Option<Duration>) -> String {
         .iter()
         .map(|block| (block.reason.clone(), told(block.member.as_deref(), &block.detail)));
     text += &section("Blocked by", style::BAD, blocks);
+    let backups = status
+        .backup
+        .iter()
+        .flat_map(|backup| backups::sentences(backup, Timestamp::now()));
+    text += &section(
+        "Backups",
+        style::NAME,
+        backups.map(|sentence| (String::new(), sentence)),
+    );
     text += &section(
         "Problems",
         style::WARN,

@@ -41,6 +41,14 @@ struct Stage {
 }
 
 impl Place {
+    /// Could it be made there?
+    pub(super) fn judge(data_dir: &Path, wal_dir: Option<&Path>) -> Result<(), Error> {
+        for dir in std::iter::once(data_dir).chain(wal_dir) {
+            Stage::judge(dir)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn prepare(data_dir: &Path, wal_dir: Option<&Path>) -> Result<Place, Error> {
         let place = Place {
             data: Stage::prepare(data_dir)?,
@@ -92,8 +100,9 @@ impl Drop for Stage {
 }
 
 impl Stage {
-    fn prepare(wanted: &Path) -> Result<Stage, Error> {
-        let inside = match fs::read_dir(wanted) {
+    /// Is there room for it under that name? Out: it is there already, and empty.
+    fn judge(wanted: &Path) -> Result<bool, Error> {
+        match fs::read_dir(wanted) {
             Ok(mut entries) => {
                 let ours =
                     |entry: &io::Result<fs::DirEntry>| entry.as_ref().is_ok_and(|e| e.file_name() == INSIDE);
@@ -103,11 +112,15 @@ impl Stage {
                         "name a directory that is not there; nothing is overwritten",
                     ));
                 }
-                true
+                Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(Error::read(wanted)(error)),
-        };
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::read(wanted)(error)),
+        }
+    }
+
+    fn prepare(wanted: &Path) -> Result<Stage, Error> {
+        let inside = Stage::judge(wanted)?;
         let staged = match wanted.file_name() {
             _ if inside => wanted.join(INSIDE),
             Some(name) => {

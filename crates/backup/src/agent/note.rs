@@ -1,0 +1,33 @@
+//! What the agent's parts tell its centre.
+
+use quorate_client::AuthStatus;
+
+use crate::Error;
+use crate::record::{Entry, Full, Sample};
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Note {
+    /// This is in the archive now.
+    Written(Box<Entry>),
+    /// Another agent has taken over.
+    Relieved(Error),
+    /// The clock and the revision.
+    Sample(Sample),
+    /// How authentication is, where etcd tells.
+    Auth(AuthStatus),
+    /// A lease's term, or that there is no such lease.
+    Lease {
+        /// Which.
+        id: i64,
+        /// Seconds.
+        ttl: Option<i64>,
+    },
+    /// A lease that could not be asked for.
+    LeaseUnknown {
+        /// Which.
+        id: i64,
+    },
+    /// A full copy is in the store, and waits for its record; or taking it failed.
+    Full(Box<Result<Full, Error>>),
+}

@@ -1,0 +1,153 @@
+//! Which timeline of which archive a cluster's history goes into, and who writes it.
+//!
+//! In: a store, a cluster. Out: an open log, and, for an agent, an epoch of its own.
+//! Never: a foreign archive written to; a second agent beside one that lives.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::cluster::Cluster;
+use super::decide::{self, Standing, Timeline};
+use super::status::{Board, State};
+use crate::log::{Head, Log};
+use crate::object::Key;
+use crate::{Archive, CreateOnly, Error, Origin, Store};
+
+/// How often one that stands by looks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Where a cluster's history goes.
+pub struct Place {
+    /// The archive.
+    pub archive: Archive,
+    /// Its timeline.
+    pub origin: Origin,
+    /// The timeline's log.
+    pub log: Log,
+    /// What the cluster has come to.
+    pub revision: i64,
+    /// The store refuses to create one name twice.
+    pub fenced: bool,
+}
+
+/// What is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// The archive's place.
+    pub store: &'a Store,
+    /// The key of its objects.
+    pub key: Option<&'a Key>,
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Who writes.
+    pub writer: &'a str,
+    /// Go on in the archive of another cluster, in a new timeline.
+    pub adopt: bool,
+}
+
+/// Opens the archive of a cluster, or begins it. Refused if it is another's.
+pub async fn open(opening: Opening<'_>) -> Result<Place, Error> {
+    let Opening {
+        store,
+        key,
+        cluster,
+        writer,
+        adopt,
+    } = opening;
+    let (id, revision) = cluster.identify().await?;
+    let fenced = store.probe().await? == CreateOnly::Kept;
+    let mut archive = Archive::open_or_begin(store, key.cloned(), Timestamp::now()).await?;
+    let mark = archive.restored(id).await?;
+    let origin = match decide::timeline(archive.timelines(), id, mark.as_ref(), adopt) {
+        Timeline::Continue(number) => archive.timeline(Some(number))?.clone(),
+        Timeline::Begin {
+            parent,
+            why,
+            not_before,
+        } => {
+            let now = Timestamp::now().max(not_before);
+            archive.begin_timeline(id, parent, &why, now).await?
+        }
+        Timeline::Foreign { theirs } => {
+            return Err(Error::refused(
+                format!(
+                    "the archive in {} is that of cluster {theirs}, and this is cluster {id:x}",
+                    store.describe()
+                ),
+                "give this cluster an archive of its own; if it is to go on in this one, say so with --adopt",
+            ));
+        }
+    };
+    let log = archive.log(origin.timeline, writer).await?;
+    let (origin, log) = match decide::went_back(log.tail().end, revision) {
+        None => (origin, log),
+        Some(why) => {
+            tracing::warn!("{why}; a new timeline begins");
+            let origin = archive.begin_timeline(id, None, &why, Timestamp::now()).await?;
+            let log = archive.log(origin.timeline, writer).await?;
+            (origin, log)
+        }
+    };
+    cluster.expect(id);
+    Ok(Place {
+        archive,
+        origin,
+        log,
+        revision,
+        fenced,
+    })
+}
+
+/// Becomes the agent that writes, once no other does. `None` if it was told to stop first. `relieved`: another has taken
+/// over from this one before.
+pub async fn claim(
+    log: &mut Log,
+    writer: &str,
+    mut relieved: bool,
+    board: &Board,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<Option<u64>, Error> {
+    let mut last: Option<Head> = None;
+    let mut since = Instant::now();
+    loop {
+        log.catch_up().await?;
+        let head = match log.head().await {
+            Ok(head) => head,
+            // Only a hint, and it is written anew.
+            Err(Error::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        if head != last {
+            since = Instant::now();
+            last.clone_from(&head);
+        }
+        let now = Timestamp::now();
+        match decide::standing(head.as_ref(), writer, relieved, since.elapsed(), now) {
+            Standing::Claim(why) => match log.claim(&why, now).await {
+                Ok(epoch) => return Ok(Some(epoch)),
+                Err(error @ Error::Fenced { .. }) => {
+                    tracing::info!(%error, "another agent was faster");
+                    relieved = true;
+                }
+                Err(error) => return Err(error),
+            },
+            Standing::StandBy => {
+                let writer = head.map(|head| head.writer).unwrap_or_default();
+                let state = State::StandingBy { writer };
+                board.update(|status| {
+                    if status.state != state {
+                        tracing::info!(?state, "another agent writes this archive; this one stands by");
+                        status.state = state;
+                    }
+                });
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            _ = stop.changed() => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The agent at work: it holds an epoch, and one loop brings everything together.
+//!
+//! In: an open archive and an epoch. Out: the archive, kept up with the cluster, until it is told to stop, another agent
+//! takes over, or the cluster turns out to be another. Only this loop decides; the watch, the writing, the questions and
+//! the full copies run beside it and send notes.
+//! Never: waiting for the store or for etcd where the other could be served, but for the one stream of a huge revision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::ask::{self, Asked};
+use super::cluster::Cluster;
+use super::decide::{self, Flush, Fulls};
+use super::full::{TakeFull, take_full};
+use super::intake::{Intake, Taken};
+use super::keep;
+use super::note::Note;
+use super::open::Place;
+use super::reader::{Read, Reader};
+use super::status::{Board, State};
+use super::writer::{self, Job};
+use super::{Options, describe};
+use crate::log::Log;
+use crate::record::{Entry, Full};
+use crate::{Archive, Error};
+
+/// Notes that wait.
+const NOTES: usize = 256;
+/// Lease ids that wait to be asked for, beyond those in [`super::leases`].
+const LEASE_IDS: usize = 64;
+/// Nothing is left undecided for longer.
+const TURN: Duration = Duration::from_secs(1);
+/// How long a stop may take while there is something to flush.
+const STOP_WITHIN: Duration = Duration::from_secs(30);
+/// A cluster that is another for so long is one that was made anew.
+const FOREIGN_FOR: Duration = Duration::from_secs(5);
+/// So many samples in a row that are behind what was seen.
+const BEHIND_BEFORE_REOPEN: u32 = 3;
+
+/// How work ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was told to stop, and what could be flushed is.
+    Stopped,
+    /// Another agent has taken over.
+    Relieved,
+    /// The cluster is not what it was: the archive has to be opened anew.
+    Reopen,
+}
+
+struct Work<'a> {
+    options: &'a Options,
+    archive: Archive,
+    timeline: u32,
+    cluster: Cluster,
+    board: Board,
+    log: Arc<Mutex<Log>>,
+    intake: Intake,
+    reader: Reader,
+    jobs: mpsc::Sender<Job>,
+    /// The writer is at something.
+    busy: bool,
+    lease_ids: mpsc::Sender<i64>,
+    notes: mpsc::Sender<Note>,
+    tasks: JoinSet<()>,
+    fulls: Fulls,
+    failed_at: Option<(u32, Instant)>,
+    /// The revision of users and roles when the full copy that is being taken was begun.
+    auth_begun: Option<u64>,
+    auth_now: Option<u64>,
+    auth_full: Option<u64>,
+    /// A full copy that waits for the sequence to reach it, since it is the first.
+    early: Option<Full>,
+    heard: Instant,
+    behind: u32,
+    stopping: Option<Instant>,
+    end: Option<End>,
+}
+
+/// Works until there is a reason to end.
+pub async fn work(
+    options: &Options,
+    cluster: &Cluster,
+    place: Place,
+    epoch: u64,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<End, Error> {
+    let Place {
+        archive,
+        origin,
+        log,
+        revision,
+        fenced,
+    } = place;
+    let board = options.board.clone();
+    let tail = log.tail().clone();
+    let known = tail.end.unwrap_or(revision);
+    board.update(|status| {
+        status.state = State::Writing;
+        status.timeline = Some(origin.timeline);
+        status.epoch = Some(epoch);
+        status.fenced = Some(fenced);
+        keep::show(status, &tail);
+    });
+    tracing::info!(
+        timeline = origin.timeline,
+        epoch,
+        from = known,
+        "writing the archive"
+    );
+    let (notes, mut incoming) = mpsc::channel(NOTES);
+    let (jobs, jobs_in) = mpsc::channel(1);
+    let (lease_ids, ids_in) = mpsc::channel(LEASE_IDS);
+    let log = Arc::new(Mutex::new(log));
+    let asked = Asked::new(cluster.clone());
+    let mut tasks = JoinSet::new();
+    let store = archive.store().clone();
+    tasks.spawn(writer::write(
+        store,
+        log.clone(),
+        jobs_in,
+        notes.clone(),
+        board.clone(),
+    ));
+    tasks.spawn(keep::keep(log.clone(), epoch, notes.clone(), board.clone()));
+    tasks.spawn(ask::sample(
+        asked.clone(),
+        options.pace.period,
+        notes.clone(),
+        board.clone(),
+    ));
+    tasks.spawn(ask::leases(asked, ids_in, notes.clone()));
+    let begun = tail.end.is_some();
+    let clock = tail.last_sample;
+    let mut work = Work {
+        options,
+        timeline: origin.timeline,
+        cluster: cluster.clone(),
+        log,
+        intake: Intake::new(&archive, origin.timeline, known, begun, options.pace, clock)?,
+        archive,
+        reader: Reader::start(cluster.clone(), known, board.clone()),
+        board,
+        jobs,
+        busy: false,
+        lease_ids,
+        notes,
+        tasks,
+        fulls: Fulls {
+            last: tail.last_full.as_ref().map(|(full, at)| (full.revision, *at)),
+            gap_to: tail.last_gap,
+            ..Fulls::default()
+        },
+        failed_at: None,
+        auth_begun: None,
+        auth_now: None,
+        auth_full: tail.last_full.as_ref().map(|(full, _)| full.auth_revision),
+        early: None,
+        heard: Instant::now(),
+        behind: 0,
+        stopping: None,
+        end: None,
+    };
+    let end = work.run(&mut incoming, stop).await?;
+    work.close(&end).await;
+    Ok(end)
+}
+
+impl Work<'_> {
+    async fn run(
+        &mut self,
+        incoming: &mut mpsc::Receiver<Note>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<End, Error> {
+        loop {
+            let wake = self.turn().await?;
+            if let Some(end) = self.end.take() {
+                return Ok(end);
+            }
+            let waiting = self.intake.waiting(self.busy, self.winding_down());
+            let reading = !self.intake.is_held() && decide::may_read(&waiting, &self.options.pace);
+            if !reading {
+                self.heard = Instant::now();
+            }
+            tokio::select! {
+                Some(note) = incoming.recv() => self.note(note).await?,
+                read = self.reader.next(), if reading => match read {
+                    Some(read) => self.read(read).await?,
+                    None => self.watch_anew(self.intake.complete()),
+                },
+                _ = stop.changed(), if self.stopping.is_none() => self.stopping = Some(Instant::now()),
+                () = tokio::time::sleep(wake) => {}
+            }
+        }
+    }
+
+    /// It stops, and what has come is whole: nothing more is read.
+    fn winding_down(&self) -> bool {
+        self.stopping.is_some() && self.intake.waiting(false, false).whole
+    }
+
+    /// Does all that can be done now. How long nothing more need be done.
+    async fn turn(&mut self) -> Result<Duration, Error> {
+        let flushed = self.push_on().await?;
+        self.place_early_full().await?;
+        self.send_jobs();
+        self.ask_leases();
+        self.begin_full();
+        self.show();
+        if self.cluster.foreign_for() >= FOREIGN_FOR {
+            tracing::warn!("the cluster is another than before");
+            self.end = Some(End::Reopen);
+        }
+        if let Some(since) = self.stopping {
+            let rest = self.intake.building().rows() > 0 || !self.intake.outbox.is_empty() || self.busy;
+            if !rest || since.elapsed() > STOP_WITHIN {
+                self.end = Some(End::Stopped);
+            }
+        }
+        Ok(match flushed {
+            Flush::Wait(left) => left.min(TURN),
+            _ => TURN,
+        })
+    }
+
+    /// Goes on with a message that waits, and flushes. What streams into a store that fails is begun anew.
+    async fn push_on(&mut self) -> Result<Flush, Error> {
+        let went = async {
+            let flushed = self.intake.flush(self.busy, self.winding_down()).await?;
+            let taken = self.intake.go_on(self.busy).await?;
+            Ok((flushed, taken))
+        };
+        match went.await {
+            Ok((flushed, taken)) => {
+                if taken == Taken::Torn {
+                    self.torn();
+                }
+                Ok(flushed)
+            }
+            Err(error) => {
+                self.give_up(&error)?;
+                Ok(Flush::Nothing)
+            }
+        }
+    }
+
+    fn give_up(&mut self, error: &Error) -> Result<(), Error> {
+        self.board
+            .failed("writing a large delta", error, Timestamp::now());
+        let known = self.intake.give_up()?;
+        self.watch_anew(known);
+        Ok(())
+    }
+
+    fn torn(&mut self) {
+        let error = Error::damaged(
+            "the sequence of changes",
+            "the watch does not continue what came before",
+        );
+        self.board
+            .failed("watching the cluster", &error, Timestamp::now());
+        self.watch_anew(self.intake.complete());
+    }
+
+    fn watch_anew(&mut self, known: i64) {
+        self.reader = Reader::start(self.cluster.clone(), known, self.board.clone());
+    }
+
+    async fn read(&mut self, read: Read) -> Result<(), Error> {
+        self.heard = Instant::now();
+        match read {
+            Read::Opened => self.intake.opened(),
+            Read::Quiet => {}
+            Read::Batch(batch) => match self.intake.take(batch, self.busy).await {
+                Ok(Taken::Taken) => {}
+                Ok(Taken::Torn) => self.torn(),
+                Err(error) => self.give_up(&error)?,
+            },
+            Read::Compacted { compact_revision } => match self.intake.compacted(compact_revision).await {
+                Ok(Some(lost)) => self.fulls.gap_to = Some(lost),
+                Ok(None) => {}
+                Err(error) => self.give_up(&error)?,
+            },
+        }
+        Ok(())
+    }
+
+    fn send_jobs(&mut self) {
+        if self.busy {
+            return;
+        }
+        if let Some(job) = self.intake.outbox.pop_front() {
+            match self.jobs.try_send(job) {
+                Ok(()) => self.busy = true,
+                // The writer ends only when another agent took over, and has told.
+                Err(error) => self.intake.outbox.push_front(error.into_inner()),
+            }
+        }
+    }
+
+    fn ask_leases(&mut self) {
+        while self.lease_ids.capacity() > 0 {
+            let Some(id) = self.intake.leases.ask() else {
+                return;
+            };
+            let _ = self.lease_ids.try_send(id);
+        }
+    }
+
+    fn begin_full(&mut self) {
+        self.fulls.auth = self.auth_full.zip(self.auth_now);
+        self.fulls.failed = self.failed_at.map(|(tries, at)| (tries, at.elapsed()));
+        if self.stopping.is_some() {
+            return;
+        }
+        let now = Timestamp::now();
+        let Some(why) = decide::full(&self.fulls, &self.options.schedule, now) else {
+            return;
+        };
+        tracing::info!(why = why.text(), "a full copy is due");
+        self.fulls.running = true;
+        self.auth_begun = self.auth_now;
+        let (archive, cluster, timeline) = (self.archive.clone(), self.cluster.clone(), self.timeline);
+        let (hash, notes, board) = (self.options.hash, self.notes.clone(), self.board.clone());
+        let attempt = self.failed_at.map_or(0, |(tries, _)| tries);
+        self.tasks.spawn(async move {
+            let take = TakeFull {
+                archive: &archive,
+                timeline,
+                cluster: &cluster,
+                hash,
+                attempt,
+            };
+            let taken = take_full(take, |bytes, _| {
+                board.update(|status| status.full_running = Some(bytes))
+            });
+            let taken = taken.await;
+            board.update(|status| status.full_running = None);
+            let _ = notes.send(Note::Full(Box::new(taken))).await;
+        });
+    }
+
+    /// The first full copy of all is recorded once the sequence of changes has come to it, so that it has no hole.
+    async fn place_early_full(&mut self) -> Result<(), Error> {
+        let Some(full) = &self.early else { return Ok(()) };
+        if !self.intake.has_begun() {
+            if self.intake.complete() < full.revision {
+                return Ok(());
+            }
+            if self.intake.building().rows() > 0 {
+                if !self.intake.waiting(false, false).whole || self.busy {
+                    return Ok(());
+                }
+                if let Err(error) = self.intake.seal().await {
+                    return self.give_up(&error);
+                }
+            }
+        }
+        if let Some(full) = self.early.take() {
+            self.intake.outbox.push_back(Job {
+                entry: Entry::Full(full),
+                object: None,
+            });
+        }
+        Ok(())
+    }
+
+    async fn note(&mut self, note: Note) -> Result<(), Error> {
+        match note {
+            Note::Written(entry) => self.written(&entry).await,
+            Note::Relieved(error) => {
+                tracing::warn!(%error, "this agent writes no more");
+                self.board.failed("writing the archive", &error, Timestamp::now());
+                self.end = Some(End::Relieved);
+            }
+            Note::Sample(sample) => self.sampled(sample),
+            Note::Auth(auth) => self.auth_now = Some(auth.revision),
+            Note::Lease { id, ttl } => self.intake.leases.answered(id, ttl),
+            Note::LeaseUnknown { id } => self.intake.leases.ask_again(id),
+            Note::Full(taken) => match *taken {
+                Ok(full) => self.early = Some(full),
+                Err(error) => {
+                    let tries = self.failed_at.map_or(1, |(tries, _)| tries.saturating_add(1));
+                    self.failed_at = Some((tries, Instant::now()));
+                    self.fulls.running = false;
+                    self.board.failed("taking a full copy", &error, Timestamp::now());
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn sampled(&mut self, sample: crate::record::Sample) {
+        // A read that a quorum agreed to is never behind what a watch told, unless history was cut.
+        self.behind = match sample.revision < self.intake.complete() {
+            true => self.behind + 1,
+            false => 0,
+        };
+        if self.behind >= BEHIND_BEFORE_REOPEN {
+            tracing::warn!(revision = sample.revision, "the cluster's history was cut");
+            self.end = Some(End::Reopen);
+            return;
+        }
+        self.intake.samples.take(sample);
+        if sample.revision > self.intake.newest() && self.heard.elapsed() > decide::STALLED {
+            tracing::warn!("the watch tells nothing although there is something to tell; another is opened");
+            self.heard = Instant::now();
+            self.reader.again();
+        }
+    }
+
+    async fn written(&mut self, entry: &Entry) {
+        self.busy = false;
+        match entry {
+            Entry::Delta(delta) => {
+                self.intake.samples.forget_until(delta.to);
+                self.board.update(|status| {
+                    status.deltas += 1;
+                    status.delta_bytes += delta.facts.stored_bytes;
+                    status.row_bytes += delta.row_bytes;
+                });
+            }
+            Entry::Full(full) => {
+                self.fulls.running = false;
+                self.fulls.last = Some((full.revision, Timestamp::now()));
+                self.failed_at = None;
+                self.auth_full = self.auth_begun.or(Some(full.auth_revision));
+                self.board.update(|status| {
+                    status.fulls += 1;
+                    status.full_bytes += full.facts.stored_bytes;
+                });
+            }
+            _ => {}
+        }
+        // The writer has let go of it by now, and the sign of life takes it only for a moment.
+        let log = self.log.lock().await;
+        self.board.update(|status| keep::show(status, log.tail()));
+    }
+
+    fn show(&self) {
+        let building = self.intake.building();
+        let samples = &self.intake.samples;
+        self.board.update(|status| {
+            status.unflushed = building.rows();
+            status.oldest_unflushed = building.began().map(|(_, at)| at);
+            if let Some(newest) = samples.newest() {
+                status.revision = Some(newest.revision);
+            }
+            let since = samples.known_beyond(status.archived.unwrap_or(i64::MAX));
+            status.behind_since = since.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        });
+    }
+
+    /// Ends the tasks; says that it stopped, where it did.
+    async fn close(mut self, end: &End) {
+        self.tasks.shutdown().await;
+        if *end == End::Stopped {
+            let log = self.log.lock().await;
+            if let Err(error) = log.say_head(0, Timestamp::now()).await {
+                tracing::debug!(error = describe(&error), "the end was not told");
+            }
+        }
+    }
+}
