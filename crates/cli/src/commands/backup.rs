@@ -1,6 +1,7 @@
 //! `quorate backup …`: an archive of a cluster's history.
 
 mod compact;
+mod copy;
 mod list;
 mod now;
 mod place;
@@ -24,6 +25,7 @@ pub fn run(root: Option<PathBuf>, command: BackupCommand) -> Result<(), Failure>
         BackupCommand::List(arguments) => in_runtime(list::run(&arguments)),
         BackupCommand::Prune(arguments) => in_runtime(prune::run(&arguments)),
         BackupCommand::Restore(arguments) => in_runtime(restore::run(*arguments)),
+        BackupCommand::Copy(arguments) => in_runtime(copy::run(&arguments)),
         BackupCommand::Compact(arguments) => in_runtime(compact::run(&arguments)),
         _ => Err(Failure::failed("not yet")),
     }
