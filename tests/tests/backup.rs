@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use quorate_tests::backup::agent::{Agent, json};
+use quorate_tests::backup::agent::{Agent, backup, json};
 use quorate_tests::backup::reference::{Point, now};
 use quorate_tests::backup::trio::Trio;
 use quorate_tests::backup::work::Work;
 use quorate_tests::etcd::{self, Fault, Proxy, StoreKind, StoreServer};
+use quorate_wire::etcdserverpb::{LeaseLeasesRequest, LeaseLeasesResponse};
 use serde_json::Value;
 
 /// How long anything may take that is waited for.
@@ -72,14 +73,19 @@ fn newest(list: &Value) -> &Value {
 }
 
 fn end(list: &Value) -> i64 {
-    newest(list)["end"].as_i64().unwrap_or(0)
+    list["timelines"]
+        .as_array()
+        .and_then(|all| all.last()?["reachable"].as_array()?.last()?["to"].as_i64())
+        .unwrap_or(0)
 }
 
 /// Waits until the archive reaches this revision.
 fn await_end(url: &str, revision: i64, agent: &Agent) -> Value {
     let began = Instant::now();
     loop {
-        let list = json(&["list", url]);
+        // Until the agent has begun it there is no archive.
+        let output = backup(&["list", url, "-o", "json"]);
+        let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         if end(&list) >= revision {
             return list;
         }
@@ -174,7 +180,13 @@ fn every_point_comes_back_whatever_happens() {
     // A quiet second or five, with a time in the middle of it.
     let done = work.done.load(Ordering::Relaxed);
     work.end();
-    let quiet = Point::ask(&trio.client(trio.leader()), true).expect("a quiet cluster answers");
+    let leader = trio.client(trio.leader());
+    // Leases that run out would break it.
+    let leases: LeaseLeasesResponse = leader.call("Lease/LeaseLeases", LeaseLeasesRequest {});
+    for lease in leases.leases {
+        leader.revoke(lease.id);
+    }
+    let quiet = Point::ask(&leader, true).expect("a quiet cluster answers");
     let quiet_since = now();
     let list = await_end(&url, quiet.revision, &agent);
     while now() - quiet_since < 5000 {
@@ -198,7 +210,7 @@ fn every_point_comes_back_whatever_happens() {
     assert_eq!(newest(&list)["gaps"], serde_json::json!([]), "{list}");
 
     let first = points.iter().map(|point| point.revision).min().unwrap_or(0);
-    let reachable = newest(&list)["start"]
+    let reachable = newest(&list)["reachable"][0]["from"]
         .as_i64()
         .expect("a first revision that can be restored");
     println!("revisions {first} to {last}; restorable from {reachable}");

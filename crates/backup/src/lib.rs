@@ -10,6 +10,7 @@ mod archive;
 pub mod chain;
 pub mod clock;
 pub mod compact;
+pub mod copy;
 pub mod delta;
 mod deposit;
 mod digest;

@@ -28,7 +28,7 @@ use crate::{Error, Sha256Hex, Store, lines, names};
 /// Records in a segment.
 pub const SEGMENT: u64 = 128;
 /// A segment that would be longer is not written; its records stay as they are.
-const SEGMENT_BYTES_MAX: usize = 16 << 20;
+pub(crate) const SEGMENT_BYTES_MAX: usize = 16 << 20;
 /// What was known of a log for longer than this is looked at again before anything is appended: records that a segment
 /// holds, too, are deleted when they are a day old, and their numbers must not look free.
 const KNOWN_FOR: Duration = Duration::from_secs(3600);

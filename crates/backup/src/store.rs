@@ -15,6 +15,7 @@ mod options;
 mod patience;
 mod probe;
 mod trouble;
+mod trust;
 mod upload;
 
 use std::ops::Range;
@@ -26,7 +27,7 @@ use bytes::Bytes;
 use crate::{Error, Trouble};
 use files::Files;
 use objects::Objects;
-use patience::{Limits, persist};
+use patience::{Limits, Travel, persist};
 use trouble::Failure;
 
 pub use address::StoreUrl;
@@ -122,8 +123,8 @@ impl Store {
     pub async fn create(&self, name: &str, content: Bytes) -> Result<Created, Error> {
         self.check("create", name)?;
         let unsure = AtomicBool::new(false);
-        let size = content.len() as u64;
-        let created = persist(self.shared.limits, size, |_| async {
+        let travel = Travel::of(content.len() as u64);
+        let created = persist(self.shared.limits, &travel, |_| async {
             // Before the attempt: one that is cut off by its time limit ends here without a word.
             let doubtful = unsure.swap(true, Ordering::Relaxed);
             match self.create_once(name, content.clone()).await? {
@@ -166,7 +167,7 @@ impl Store {
         if found.size != ours.len() as u64 {
             return Ok(Created::Exists);
         }
-        let theirs = self.get_once(name, found.size).await?;
+        let theirs = self.get_once(name, found.size, &Travel::default()).await?;
         match theirs == *ours {
             true => Ok(Created::New),
             false => Ok(Created::Exists),
@@ -176,7 +177,8 @@ impl Store {
     /// Writes an object, over one that is there.
     pub async fn put(&self, name: &str, content: Bytes) -> Result<(), Error> {
         self.check("write", name)?;
-        let put = persist(self.shared.limits, content.len() as u64, |_| {
+        let travel = Travel::of(content.len() as u64);
+        let put = persist(self.shared.limits, &travel, |_| {
             self.put_once(name, content.clone())
         });
         put.await.map_err(|failure| self.error("write", name, failure))
@@ -195,19 +197,21 @@ impl Store {
     /// Reads a whole object of at most `limit` bytes.
     pub async fn get(&self, name: &str, limit: u64) -> Result<Bytes, Error> {
         self.check("read", name)?;
-        let get = persist(self.shared.limits, limit.min(RANGE_LIMIT), |_| {
-            self.get_once(name, limit)
+        let travel = Travel::default();
+        let get = persist(self.shared.limits, &travel, |_| {
+            self.get_once(name, limit, &travel)
         });
         get.await.map_err(|failure| self.error("read", name, failure))
     }
 
-    async fn get_once(&self, name: &str, limit: u64) -> Result<Bytes, Failure> {
+    async fn get_once(&self, name: &str, limit: u64, travel: &Travel) -> Result<Bytes, Failure> {
         match &self.shared.backend {
             Backend::Files(files) => {
+                travel.set(limit.min(RANGE_LIMIT));
                 let (files, name) = (files.clone(), name.to_owned());
                 blocking(move || files.get(&name, limit)).await
             }
-            Backend::Objects(objects) => objects.get(name, limit).await,
+            Backend::Objects(objects) => objects.get(name, limit, travel).await,
         }
     }
 
@@ -222,13 +226,15 @@ impl Store {
             let failure = Failure::other(format!("{} bytes are too many at once", end - start));
             return Err(self.error("read", name, failure));
         }
-        let get = persist(self.shared.limits, end - start, |_| async move {
+        let travel = &Travel::default();
+        let get = persist(self.shared.limits, travel, |_| async move {
             match &self.shared.backend {
                 Backend::Files(files) => {
+                    travel.set(end - start);
                     let (files, name) = (files.clone(), name.to_owned());
                     blocking(move || files.get_range(&name, start, end)).await
                 }
-                Backend::Objects(objects) => objects.get_range(name, start, end).await,
+                Backend::Objects(objects) => objects.get_range(name, start, end, travel).await,
             }
         });
         get.await.map_err(|failure| self.error("read", name, failure))
@@ -237,7 +243,7 @@ impl Store {
     /// Looks at an object without reading it.
     pub async fn head(&self, name: &str) -> Result<Found, Error> {
         self.check("look at", name)?;
-        let head = persist(self.shared.limits, 0, |_| self.head_once(name));
+        let head = persist(self.shared.limits, Travel::none(), |_| self.head_once(name));
         head.await.map_err(|failure| self.error("look at", name, failure))
     }
 
@@ -262,7 +268,7 @@ impl Store {
         let listed = match &self.shared.backend {
             Backend::Files(files) => {
                 let limits = self.shared.limits;
-                persist(limits, 0, |_| {
+                persist(limits, Travel::none(), |_| {
                     let (files, prefix) = (files.clone(), prefix.to_owned());
                     blocking(move || files.list(&prefix))
                 })
@@ -281,7 +287,7 @@ impl Store {
     /// Removes an object; one that is not there is gone too.
     pub async fn delete(&self, name: &str) -> Result<Deleted, Error> {
         self.check("delete", name)?;
-        let delete = persist(self.shared.limits, 0, |_| async move {
+        let delete = persist(self.shared.limits, Travel::none(), |_| async move {
             match &self.shared.backend {
                 Backend::Files(files) => {
                     let (files, name) = (files.clone(), name.to_owned());
@@ -299,6 +305,20 @@ impl Store {
     pub async fn upload(&self, name: &str) -> Result<Upload, Error> {
         self.check("write", name)?;
         Upload::begin(self.clone(), name).await
+    }
+
+    /// Copies an object of another store here, under the same name, over one that is there. Its size in bytes.
+    pub async fn copy_from(&self, other: &Store, name: &str) -> Result<u64, Error> {
+        const PIECE: u64 = 8 << 20;
+        let size = other.head(name).await?.size;
+        let mut upload = self.upload(name).await?;
+        let mut at = 0;
+        while at < size {
+            let end = size.min(at + PIECE);
+            upload.write(other.get_range(name, at..end).await?).await?;
+            at = end;
+        }
+        upload.finish().await
     }
 
     fn has_plain_puts(&self) -> bool {

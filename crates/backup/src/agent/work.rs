@@ -128,7 +128,12 @@ pub async fn work(
         board.clone(),
     ));
     tasks.spawn(keep::keep(log.clone(), epoch, notes.clone(), board.clone()));
-    tasks.spawn(ask::sample(asked.clone(), notes.clone(), board.clone()));
+    tasks.spawn(ask::sample(
+        asked.clone(),
+        options.pace.period,
+        notes.clone(),
+        board.clone(),
+    ));
     tasks.spawn(ask::leases(asked, ids_in, notes.clone()));
     let begun = tail.end.is_some();
     let clock = tail.last_sample;

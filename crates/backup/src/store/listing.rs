@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use tokio::time::Instant;
 
 use super::objects::Objects;
-use super::patience::{Limits, Pauses, worth_another};
+use super::patience::{Limits, Pauses, passed, worth_another};
 use super::trouble::Failure;
 use super::{Found, LIST_LIMIT};
 
@@ -55,13 +55,14 @@ pub(crate) async fn list(
             Ok(())
         };
         let attempt = objects.list(prefix, last.as_deref().or(after), each);
+        let stands_still = || seen.lock().expect("nothing panics here").progress + limits.patience;
         let failure = tokio::select! {
             listed = attempt => match listed {
                 Ok(()) => break,
                 Err(failure) if !worth_another(failure.trouble) => return Err(failure),
                 Err(failure) => failure,
             },
-            () = stands_still(&seen, limits) => return Err(Failure::no_answer(limits.patience)),
+            () = passed(stands_still) => return Err(Failure::no_answer(limits.patience)),
         };
         let (now_count, progress) = {
             let seen = seen.lock().expect("nothing panics here");
@@ -79,15 +80,4 @@ pub(crate) async fn list(
     }
     let seen = seen.into_inner().expect("nothing panics here");
     Ok(seen.all.into_values().collect())
-}
-
-/// Ends when nothing has come for as long as the patience lasts.
-async fn stands_still(seen: &Mutex<Seen>, limits: Limits) {
-    loop {
-        let until = seen.lock().expect("nothing panics here").progress + limits.patience;
-        if until <= Instant::now() {
-            return;
-        }
-        tokio::time::sleep_until(until).await;
-    }
 }

@@ -15,6 +15,7 @@ use object_store::{
     PutOptions, PutPayload,
 };
 
+use super::patience::Travel;
 use super::trouble::{Failure, Whereabouts, not_implemented, status};
 use super::{Created, Deleted, Found};
 use crate::Trouble;
@@ -75,17 +76,24 @@ impl Objects {
         put.map(drop).map_err(|error| self.failed(&error))
     }
 
-    pub async fn get(&self, name: &str, limit: u64) -> Result<Bytes, Failure> {
+    pub async fn get(&self, name: &str, limit: u64, travel: &Travel) -> Result<Bytes, Failure> {
         let path = self.path(name)?;
         let answer = self.store.get(&path).await.map_err(|error| self.failed(&error))?;
         let size = answer.meta.size;
         if size > limit {
             return Err(Failure::too_large(size, limit));
         }
+        travel.set(size);
         self.body(answer, size).await
     }
 
-    pub async fn get_range(&self, name: &str, start: u64, end: u64) -> Result<Bytes, Failure> {
+    pub async fn get_range(
+        &self,
+        name: &str,
+        start: u64,
+        end: u64,
+        travel: &Travel,
+    ) -> Result<Bytes, Failure> {
         let path = self.path(name)?;
         let options = GetOptions {
             range: Some(GetRange::Bounded(start..end)),
@@ -100,6 +108,7 @@ impl Objects {
             let got = answer.range.end.saturating_sub(start);
             return Err(Failure::short(got, end - start));
         }
+        travel.set(end - start);
         self.body(answer, end - start).await
     }
 
@@ -144,11 +153,17 @@ impl Objects {
 
     pub async fn head(&self, name: &str) -> Result<Found, Failure> {
         let path = self.path(name)?;
-        let meta = self
-            .store
-            .head(&path)
-            .await
-            .map_err(|error| self.failed(&error))?;
+        let meta = match self.store.head(&path).await {
+            Ok(meta) => meta,
+            Err(error) => match self.failed(&error) {
+                // Such an answer has no body to say whether it is the object that is missing, or the bucket, or we.
+                failure if matches!(failure.trouble, Trouble::Missing | Trouble::Denied) => {
+                    let read = self.store.get(&path).await;
+                    read.map_err(|error| self.failed(&error))?.meta
+                }
+                failure => return Err(failure),
+            },
+        };
         self.found(meta)
             .ok_or_else(|| Failure::other("the server answers for another object"))
     }

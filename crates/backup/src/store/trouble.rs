@@ -119,7 +119,7 @@ impl Failure {
     pub fn of_object(at: &Whereabouts, error: &object_store::Error) -> Failure {
         let text = error.to_string();
         // Where no credentials are given, the client asks the machine it runs on.
-        if METADATA.iter().any(|host| text.contains(host)) {
+        if METADATA.iter().any(|path| text.contains(path)) {
             return without_credentials(&one_line(&text));
         }
         if let Some(answer) = Answer::find(&text) {
@@ -252,7 +252,8 @@ impl Answer {
         }
         match self.status {
             401 | 403 => Trouble::Denied,
-            404 | 410 => Trouble::Missing,
+            // Only what is said to be an object counts as missing: on that word archives are begun.
+            404 | 410 if self.code.is_empty() || self.has(&MISSING) => Trouble::Missing,
             // Two conditional writes at the same time: the later is asked to come again.
             409 if self.has(&["ConditionalRequestConflict", "OperationAborted"]) => Trouble::Throttled,
             429 | 503 => Trouble::Throttled,
@@ -301,8 +302,14 @@ impl Answer {
     }
 }
 
-/// Where cloud machines are told who they are.
-const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "metadata.google.internal"];
+/// What cloud machines ask to be told who they are.
+const METADATA: [&str; 5] = [
+    "/latest/api/token",
+    "/latest/meta-data/",
+    "/computeMetadata/",
+    "/metadata/identity/",
+    "//169.254.170.2/",
+];
 
 const FULL: [&str; 6] = [
     "QuotaExceeded",
@@ -327,7 +334,16 @@ const BUSY: [&str; 6] = [
     "rateLimitExceeded",
     "Throttling",
 ];
-const DENIED: [&str; 9] = [
+const MISSING: [&str; 6] = [
+    "NoSuchKey",
+    "NoSuchVersion",
+    "NoSuchUpload",
+    "BlobNotFound",
+    "ResourceNotFound",
+    "notFound",
+];
+const DENIED: [&str; 10] = [
+    "XAdminUserNotFound",
     "AccessDenied",
     "InvalidAccessKeyId",
     "SignatureDoesNotMatch",

@@ -5,6 +5,7 @@
 //! their way while the third fills; a very large one in parts of 16 MiB, one on its way, for at most 10,000 parts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use object_store::MultipartId;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::files::{Draft, Replace};
 use super::objects::Objects;
-use super::patience::{Limits, persist};
+use super::patience::{Limits, Travel, persist};
 use super::trouble::Failure;
 use super::{Backend, Store, blocking};
 use crate::{Error, Trouble};
@@ -22,6 +23,8 @@ const MIB: usize = 1 << 20;
 /// So many parts are small; with the rest an object may have 117 GiB.
 const SMALL_PARTS: usize = 5_000;
 const PARTS: usize = 10_000;
+/// How long parts of an upload that is given up may go on.
+const ARRIVAL: Duration = Duration::from_secs(10);
 
 fn part_size(index: usize) -> usize {
     if index < SMALL_PARTS { 8 * MIB } else { 16 * MIB }
@@ -141,14 +144,14 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let Way::Parts(parts) = &mut self.way else { return };
-        parts.under_way.abort_all();
-        let (Some(id), Ok(runtime)) = (parts.id.take(), tokio::runtime::Handle::try_current()) else {
+        let Way::Parts(parts) = std::mem::replace(&mut self.way, Way::Done) else {
             return;
         };
-        let (objects, name) = (parts.objects.clone(), std::mem::take(&mut parts.name));
         // What stays behind is invisible; a rule of the bucket's that removes unfinished uploads takes care of it.
-        drop(runtime.spawn(async move { objects.abort(&name, &id).await }));
+        if let (Some(_), Ok(runtime)) = (&parts.id, tokio::runtime::Handle::try_current()) {
+            let mut parts = parts;
+            drop(runtime.spawn(async move { parts.abort().await }));
+        }
     }
 }
 
@@ -205,7 +208,10 @@ impl Parts {
         let id = match &self.id {
             Some(id) => id.clone(),
             None => {
-                let begun = persist(self.limits, 0, |_| self.objects.begin_parts(&self.name)).await?;
+                let begun = persist(self.limits, Travel::none(), |_| {
+                    self.objects.begin_parts(&self.name)
+                })
+                .await?;
                 self.id.insert(Arc::new(begun)).clone()
             }
         };
@@ -214,7 +220,8 @@ impl Parts {
         let data = std::mem::take(&mut self.filling).freeze();
         self.next += 1;
         self.under_way.spawn(async move {
-            let put = persist(limits, data.len() as u64, |_| {
+            let travel = Travel::of(data.len() as u64);
+            let put = persist(limits, &travel, |_| {
                 objects.put_part(&name, &id, index, data.clone())
             });
             put.await.map(|part| (index, part))
@@ -235,7 +242,8 @@ impl Parts {
     async fn finish(&mut self, store: &Store, size: u64) -> Result<(), Failure> {
         if self.id.is_none() {
             let content = std::mem::take(&mut self.filling).freeze();
-            let put = persist(self.limits, size, |_| {
+            let travel = Travel::of(size);
+            let put = persist(self.limits, &travel, |_| {
                 self.objects.put(&self.name, content.clone())
             });
             return put.await;
@@ -249,7 +257,7 @@ impl Parts {
             return Err(broken());
         };
         let parts: Vec<PartId> = self.done.iter().map(|(_, part)| part.clone()).collect();
-        persist(self.limits, 0, |n| {
+        persist(self.limits, Travel::none(), |n| {
             let (parts, id) = (parts.clone(), id.clone());
             let (objects, name) = (&self.objects, &self.name);
             async move {
@@ -271,10 +279,15 @@ impl Parts {
     }
 
     async fn abort(&mut self) -> Result<(), Failure> {
-        // A part that arrives after its upload was given up would stay, so none may be on its way.
-        self.under_way.shutdown().await;
         self.filling = BytesMut::new();
         let Some(id) = self.id.take() else { return Ok(()) };
-        persist(self.limits, 0, |_| self.objects.abort(&self.name, &id)).await
+        // A part that the server has half of when its upload is given up may stay, so those on their way may arrive.
+        let arrivals = async { while self.under_way.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(ARRIVAL, arrivals).await;
+        self.under_way.shutdown().await;
+        persist(self.limits, Travel::none(), |_| {
+            self.objects.abort(&self.name, &id)
+        })
+        .await
     }
 }

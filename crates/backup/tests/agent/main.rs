@@ -1,4 +1,5 @@
 //! The agent on real etcd, with a store in a directory.
 
 mod every_version;
+mod trouble;
 mod world;

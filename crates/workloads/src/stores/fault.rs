@@ -16,6 +16,8 @@ pub enum Fault {
         /// Such as `SlowDown`.
         code: &'static str,
     },
+    /// Conditional writes are not implemented, as with old servers; the first request of a connection counts.
+    NoConditions,
     /// A connection is reset once so many bytes came back from the server. With 0 the server does what it was asked and
     /// the client never learns.
     CutAnswer {

@@ -171,8 +171,20 @@ async fn connection(client: TcpStream, server: SocketAddr, now: &Now, shared: &S
     match &now.fault {
         Some(Fault::Refuse) if shared.strike(number) => return reset(client),
         Some(Fault::Hang) if shared.strike(number) => return std::future::pending().await,
+        Some(Fault::NoConditions) => {
+            return answer(
+                client,
+                server,
+                501,
+                "NotImplemented",
+                Some("if-none-match:"),
+                number,
+                shared,
+            )
+            .await;
+        }
         Some(Fault::Answer { status, code }) => {
-            return answer(client, server, *status, code, number, shared).await;
+            return answer(client, server, *status, code, None, number, shared).await;
         }
         _ => {}
     }
@@ -221,15 +233,15 @@ async fn pipe(
         if size == 0 {
             return Ok(());
         }
-        if let Some(cut) = cut.filter(|cut| passed + size as u64 > *cut) {
-            if shared.strike(number) {
-                let rest = (cut - passed) as usize;
-                to.write_all(&piece[..rest]).await?;
-                // Neither side may take it for a regular end.
-                from.as_ref().set_zero_linger()?;
-                to.as_ref().set_zero_linger()?;
-                return Err(io::ErrorKind::ConnectionReset.into());
-            }
+        if let Some(cut) = cut.filter(|cut| passed + size as u64 > *cut)
+            && shared.strike(number)
+        {
+            let rest = (cut - passed) as usize;
+            to.write_all(&piece[..rest]).await?;
+            // Neither side may take it for a regular end.
+            from.as_ref().set_zero_linger()?;
+            to.as_ref().set_zero_linger()?;
+            return Err(io::ErrorKind::ConnectionReset.into());
         }
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
@@ -239,13 +251,14 @@ async fn pipe(
     }
 }
 
-/// Reads a request whole, so that the answer is read and not lost in a reset, and answers it. When the fault has struck
+/// Answers requests, or only those with a certain header. Reads a request whole, so that the answer is read and not lost in a reset, and answers it. When the fault has struck
 /// often enough the request goes to the server after all.
 async fn answer(
     mut client: TcpStream,
     server: SocketAddr,
     status: u16,
     code: &str,
+    only_with: Option<&str>,
     number: u64,
     shared: &Shared,
 ) -> io::Result<()> {
@@ -263,7 +276,8 @@ async fn answer(
         let mut lines = text.lines();
         lines.find_map(|line| line.strip_prefix(name).map(|value| value.trim().to_owned()))
     };
-    if !shared.strike(number) {
+    let concerned = only_with.is_none_or(|name| field(name).is_some());
+    if !concerned || !shared.strike(number) {
         let mut server = TcpStream::connect(server).await?;
         server.write_all(&head).await?;
         tokio::io::copy_bidirectional(&mut client, &mut server).await?;

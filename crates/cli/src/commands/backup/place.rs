@@ -1,5 +1,7 @@
 //! Where an archive is, as the command line says it.
 
+use std::path::{Path, PathBuf};
+
 use quorate_backup::object::Key;
 use quorate_backup::{Archive, Store, StoreOptions, StoreUrl};
 
@@ -31,4 +33,9 @@ pub async fn archive(place: &Place) -> Result<Archive, Failure> {
 /// Who writes into an archive: this host, this process.
 pub fn writer() -> String {
     crate::arguments::whoami()
+}
+
+/// Where a database may be put together.
+pub fn scratch(named: Option<&Path>) -> PathBuf {
+    named.map_or_else(std::env::temp_dir, Path::to_owned)
 }
