@@ -108,6 +108,7 @@ async fn made(
     let full = deposited(archive, &plan, &fresh, &file, progress).await?;
     let mut log = archive.log(plan.timeline, wanted.writer).await?;
     log.append(Entry::Full(full.clone()), now).await?;
+    log.raise_head(now).await;
     Ok(Compacted {
         full,
         plan,

@@ -326,6 +326,30 @@ impl Log {
         self.store.put(&names::head(self.timeline), bytes).await
     }
 
+    /// Says how far the log is for whoever writes it, without taking the agent's place. It is only a hint: what is not
+    /// said now is said by whoever writes next.
+    pub async fn raise_head(&self, now: Timestamp) {
+        let raised = async {
+            let last = self.tail.next - 1;
+            match self.head().await? {
+                None => self.say_head(0, now).await,
+                Some(head) if head.number >= last => Ok(()),
+                Some(head) => {
+                    let head = Head {
+                        number: last,
+                        hash: self.tail.hash,
+                        ..head
+                    };
+                    let bytes = Bytes::from(lines::write(&head).0);
+                    self.store.put(&names::head(self.timeline), bytes).await
+                }
+            }
+        };
+        if let Err(error) = raised.await {
+            tracing::debug!(%error, "how far the log is was not said");
+        }
+    }
+
     /// What was last said of how far the log is.
     pub async fn head(&self) -> Result<Option<Head>, Error> {
         read::head(&self.store, self.timeline).await

@@ -15,6 +15,7 @@ mod options;
 mod patience;
 mod probe;
 mod trouble;
+mod trust;
 mod upload;
 
 use std::ops::Range;

@@ -218,6 +218,7 @@ async fn look(
         if options.record == Recording::Recorded {
             let mut log = archive.log(newest, options.writer).await?;
             log.append(Entry::Proof(proof.clone()), now).await?;
+            log.raise_head(now).await;
         }
         report.proof = Some(proof);
     }

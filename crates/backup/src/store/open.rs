@@ -5,15 +5,13 @@
 //! Never: a request; nothing is asked before the first call.
 
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::multipart::MultipartStore;
-use object_store::{
-    BackoffConfig, Certificate, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
-};
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
 
 use super::address::{Place, Remote, StoreUrl};
 use super::credentials::{self, InFile};
@@ -21,6 +19,7 @@ use super::files::Files;
 use super::objects::Objects;
 use super::options::{Credentials, StoreOptions};
 use super::trouble::Whereabouts;
+use super::trust::trusting;
 use super::{Backend, Store};
 use crate::Error;
 
@@ -278,30 +277,11 @@ fn foreign(given: &Credentials, scheme: &str) -> Error {
 
 /// Every call has its own limits in this crate, which count across attempts; the client's would count beside them.
 fn client(remote: &Remote, options: &StoreOptions) -> Result<ClientOptions, Error> {
-    one_crypto_provider();
-    let mut client = ClientOptions::new()
+    let client = ClientOptions::new()
         .with_timeout_disabled()
         .with_connect_timeout(options.connect)
         .with_allow_http(remote.allow_http);
-    if let Some(path) = &remote.ca {
-        let failed = |source| Error::File {
-            doing: "read the certificate authority in",
-            path: path.clone(),
-            source,
-        };
-        let pem = std::fs::read(path).map_err(failed)?;
-        let certificates =
-            Certificate::from_pem_bundle(&pem).map_err(|error| failed(std::io::Error::other(error)))?;
-        if certificates.is_empty() {
-            return Err(failed(std::io::Error::other("it holds no certificate in PEM")));
-        }
-        // It and no other: a private authority is given for a server that no public one may speak for.
-        client = client.with_no_system_certificates(true);
-        for certificate in certificates {
-            client = client.with_root_certificate(certificate);
-        }
-    }
-    Ok(client)
+    trusting(remote.ca.as_deref(), client)
 }
 
 fn no_retries() -> RetryConfig {
@@ -310,12 +290,4 @@ fn no_retries() -> RetryConfig {
         max_retries: 0,
         retry_timeout: std::time::Duration::ZERO,
     }
-}
-
-/// The client's TLS takes the process' provider, and panics without one. One that is there already is as good.
-fn one_crypto_provider() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
 }

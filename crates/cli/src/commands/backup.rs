@@ -2,6 +2,7 @@
 
 mod compact;
 mod copy;
+mod etcdbr;
 mod list;
 mod now;
 mod place;
