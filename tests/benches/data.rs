@@ -6,10 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use quorate_tests::cluster::binary as quorate;
+use quorate_tests::measure::{Best, limited, noise, settle, timed};
 use quorate_wire::etcdserverpb::{
     CompactionRequest, CompactionResponse, PutRequest, RequestOp, StatusRequest, StatusResponse, TxnRequest,
     TxnResponse, request_op::Request,
@@ -17,7 +17,6 @@ use quorate_wire::etcdserverpb::{
 use quorate_workloads::{Start, binary, newest};
 
 const ROUNDS: usize = 3;
-const MEMORY_LIMIT: u64 = 128 << 20;
 
 fn main() {
     let sizes = std::env::var("QUORATE_BENCH_MB").unwrap_or_else(|_| "100,400,2000".to_owned());
@@ -41,13 +40,6 @@ struct Bench {
     root: tempfile::TempDir,
     snapshot: PathBuf,
     etcdutl: PathBuf,
-}
-
-/// The best time of a command, and the most memory of its own it had.
-#[derive(Clone, Copy)]
-struct Best {
-    seconds: f64,
-    anonymous: u64,
 }
 
 impl Bench {
@@ -257,107 +249,7 @@ impl Bench {
         );
     }
 
-    /// Runs a command until its data is on the disk.
     fn timed(&self, command: &mut Command) -> Best {
-        settle(self.root.path());
-        let began = Instant::now();
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it can be started");
-        let mut anonymous = 0;
-        let ended = loop {
-            anonymous = anonymous.max(rss_anon(child.id()));
-            if let Some(ended) = child.try_wait().expect("it can be waited for") {
-                break ended;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        settle(self.root.path());
-        let seconds = began.elapsed().as_secs_f64();
-        if !ended.success() {
-            let mut said = String::new();
-            let _ = std::io::Read::read_to_string(&mut child.stderr.take().expect("piped"), &mut said);
-            panic!("{command:?}: {ended}: {said}");
-        }
-        Best { seconds, anonymous }
+        timed(command, self.root.path())
     }
-}
-
-/// Everything that was written to this filesystem is on the disk.
-fn settle(path: &Path) {
-    let status = Command::new("sync").arg("-f").arg(path).status();
-    assert!(status.is_ok_and(|status| status.success()), "sync -f");
-}
-
-fn rss_anon(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
-}
-
-/// A group of processes with a limit to their memory, by either version of cgroups.
-fn group() -> std::io::Result<PathBuf> {
-    let name = format!("quorate-bench-{}", std::process::id());
-    let first = Path::new("/sys/fs/cgroup/memory");
-    if first.join("memory.limit_in_bytes").exists() {
-        let group = first.join(name);
-        fs::create_dir(&group)?;
-        fs::write(group.join("memory.limit_in_bytes"), MEMORY_LIMIT.to_string())?;
-        return Ok(group);
-    }
-    let root = Path::new("/sys/fs/cgroup");
-    if !root.join("cgroup.controllers").exists() {
-        return Err(std::io::Error::other("there is no memory controller"));
-    }
-    let group = root.join(name);
-    fs::create_dir(&group)?;
-    fs::write(group.join("memory.max"), MEMORY_LIMIT.to_string())?;
-    fs::write(group.join("memory.swap.max"), "0")?;
-    Ok(group)
-}
-
-/// Runs a command with so little memory, the kernel's cache of its files included.
-fn limited(command: Command) -> String {
-    let group = match group() {
-        Ok(group) => group,
-        Err(error) => return format!("not tried, no group can be made ({error})"),
-    };
-    let began = Instant::now();
-    let mut shell = Command::new("sh");
-    shell
-        .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
-        .arg(&group)
-        .arg(command.get_program())
-        .args(command.get_args())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let ended = shell.status();
-    let seconds = began.elapsed().as_secs_f64();
-    // A group is busy for a moment after its last process ended.
-    let removed = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        fs::remove_dir(&group).is_ok()
-    });
-    assert!(removed, "{} cannot be removed", group.display());
-    match ended {
-        Ok(ended) if ended.success() => format!("done in {seconds:.2} s"),
-        other => format!("FAILED ({other:?})"),
-    }
-}
-
-/// Bytes that compress badly.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let words = (0..length.div_ceil(8)).flat_map(|_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.take(length).collect()
 }

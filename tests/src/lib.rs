@@ -12,5 +12,6 @@ pub mod conformance;
 pub mod guide;
 pub mod history;
 pub mod kube;
+pub mod measure;
 pub mod torture;
 pub mod verdict;

@@ -40,6 +40,19 @@ spec:
   #   autoCompactionMode: periodic
   #   autoCompactionRetention: 1h
 
+  # Every change goes into an archive within seconds, so that any point of time can be had back.
+  backup:
+    # Full copies, as cron says it. What changes between them is written down as it happens.
+    schedule: "0 */6 * * *"
+    deltas:
+      period: 20s
+    retention:
+    - for: 7d
+    # Where the archive is. Left out, a directory under the root; better is a place that does not go with this machine.
+    # destination:
+    #   archive:
+    #     url: s3://bucket/prefix
+
   # The first member's ports; the others' follow. Left out, free ones are chosen.
   # host:
   #   clientPort: 2379

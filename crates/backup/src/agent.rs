@@ -229,7 +229,10 @@ fn is_final(error: &Error) -> bool {
     match error {
         Error::Address { .. } | Error::Refused { .. } | Error::Damaged { .. } | Error::Data(_) => true,
         Error::Store { trouble, .. } => matches!(trouble, Trouble::Denied | Trouble::NoBucket),
-        Error::Etcd(error) => matches!(error.refusal(), Refusal::AuthFailed | Refusal::PermissionDenied),
+        Error::Etcd(error) => matches!(
+            error.refusal(),
+            Refusal::AuthFailed | Refusal::PermissionDenied | Refusal::UserEmpty
+        ),
         _ => false,
     }
 }

@@ -78,6 +78,19 @@ pub async fn compact(
         room.suffices()?;
     }
     let holding = Holding::begin(archive, "compact", now).await;
+    let done = made(archive, plan, wanted, &work, progress, now).await;
+    holding.end().await;
+    done
+}
+
+async fn made(
+    archive: &Archive,
+    plan: Plan,
+    wanted: &Compaction<'_>,
+    work: &Workshop,
+    progress: &Arc<Progress>,
+    now: Timestamp,
+) -> Result<Compacted, Error> {
     let file = work.path().join("full.db");
     let at = match wanted.keep {
         Keep::Keys => Some(plan.revision),
@@ -95,7 +108,7 @@ pub async fn compact(
     let full = deposited(archive, &plan, &fresh, &file, progress).await?;
     let mut log = archive.log(plan.timeline, wanted.writer).await?;
     log.append(Entry::Full(full.clone()), now).await?;
-    holding.end().await;
+    log.raise_head(now).await;
     Ok(Compacted {
         full,
         plan,

@@ -10,6 +10,7 @@ mod archive;
 pub mod chain;
 pub mod clock;
 pub mod compact;
+pub mod copy;
 pub mod delta;
 mod deposit;
 mod digest;
@@ -28,6 +29,7 @@ pub mod record;
 pub mod restore;
 pub mod retention;
 mod store;
+pub mod verify;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};
 pub use digest::Sha256Hex;

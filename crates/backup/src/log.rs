@@ -28,7 +28,7 @@ use crate::{Error, Sha256Hex, Store, lines, names};
 /// Records in a segment.
 pub const SEGMENT: u64 = 128;
 /// A segment that would be longer is not written; its records stay as they are.
-const SEGMENT_BYTES_MAX: usize = 16 << 20;
+pub(crate) const SEGMENT_BYTES_MAX: usize = 16 << 20;
 /// What was known of a log for longer than this is looked at again before anything is appended: records that a segment
 /// holds, too, are deleted when they are a day old, and their numbers must not look free.
 const KNOWN_FOR: Duration = Duration::from_secs(3600);
@@ -324,6 +324,30 @@ impl Log {
         };
         let bytes = Bytes::from(lines::write(&head).0);
         self.store.put(&names::head(self.timeline), bytes).await
+    }
+
+    /// Says how far the log is for whoever writes it, without taking the agent's place. It is only a hint: what is not
+    /// said now is said by whoever writes next.
+    pub async fn raise_head(&self, now: Timestamp) {
+        let raised = async {
+            let last = self.tail.next - 1;
+            match self.head().await? {
+                None => self.say_head(0, now).await,
+                Some(head) if head.number >= last => Ok(()),
+                Some(head) => {
+                    let head = Head {
+                        number: last,
+                        hash: self.tail.hash,
+                        ..head
+                    };
+                    let bytes = Bytes::from(lines::write(&head).0);
+                    self.store.put(&names::head(self.timeline), bytes).await
+                }
+            }
+        };
+        if let Err(error) = raised.await {
+            tracing::debug!(%error, "how far the log is was not said");
+        }
     }
 
     /// What was last said of how far the log is.

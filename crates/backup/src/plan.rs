@@ -17,6 +17,7 @@ use crate::record::{Delta, Full, Lease};
 use crate::{Archive, Error};
 
 pub use book::Book;
+pub(crate) use book::fault;
 
 /// A lease whose time to live could not be asked for gets this one, in seconds.
 pub const LEASE_TTL_DEFAULT: i64 = 3600;

@@ -12,8 +12,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use quorate_datadir::{Members, Progress, restore_members};
 
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
 use crate::archive::Point;
-use crate::fetch::{self, Task};
+use crate::fetch;
 use crate::hold::{Hold, RENEW};
 use crate::plan::Plan;
 use crate::{Archive, Error};
@@ -65,12 +68,13 @@ pub async fn restore(
         ));
     }
     let wanted = members.clone();
-    let (plan, made) = carry_out(plan, progress, tell, || {
+    let done = carry_out(plan, progress, tell, || {
         let wanted = wanted.clone();
         Box::new(move |assembly, progress| restore_members(&wanted, assembly, progress))
     })
-    .await?;
+    .await;
     holding.end().await;
+    let (plan, made) = done?;
     Ok(Outcome {
         members: made,
         plan,
@@ -104,34 +108,32 @@ pub(crate) async fn carry_out<T: Send + 'static>(
 
 /// A mark that the archive is being read, renewed as long as this lives.
 pub(crate) struct Holding {
-    hold: Option<(Arc<Hold>, Task)>,
+    hold: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Holding {
     pub(crate) async fn begin(archive: &Archive, what: &str, now: Timestamp) -> Holding {
         let who = format!("{what}, process {}", std::process::id());
-        let hold = Hold::take(archive, &who, now).await.map(Arc::new);
-        let hold = hold.map(|hold| {
-            let renewed = Arc::clone(&hold);
-            let task = Task::spawn(async move {
-                loop {
-                    tokio::time::sleep(RENEW).await;
-                    if let Err(error) = renewed.renew(Timestamp::now()).await {
+        let hold = Hold::take(archive, &who, now).await.map(|hold| {
+            let (send, mut ended) = oneshot::channel();
+            let task = tokio::spawn(async move {
+                while tokio::time::timeout(RENEW, &mut ended).await.is_err() {
+                    if let Err(error) = hold.renew(Timestamp::now()).await {
                         tracing::debug!(%error, "the mark that the archive is being read was not renewed");
                     }
                 }
+                hold.release().await;
             });
-            (hold, task)
+            (send, task)
         });
         Holding { hold }
     }
 
+    /// Takes it away. Dropped, it goes a little later.
     pub(crate) async fn end(self) {
-        let Some((hold, task)) = self.hold else { return };
-        drop(task);
-        // The task has it for a moment longer; then it runs out by itself.
-        if let Ok(hold) = Arc::try_unwrap(hold) {
-            hold.release().await;
-        }
+        let Some((send, task)) = self.hold else { return };
+        drop(send);
+        // It has told of what went wrong itself.
+        let _ = task.await;
     }
 }

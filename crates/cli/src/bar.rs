@@ -11,6 +11,8 @@ use crate::render::status::bytes_in_words;
 
 /// How often it is drawn at most.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How often a line is written where nobody watches.
+const LINE_PAUSE: Duration = Duration::from_secs(10);
 const WIDTH: u64 = 24;
 
 /// Whether there is one on the terminal.
@@ -32,6 +34,7 @@ pub struct Bar {
     began: Instant,
     drawn: Option<Instant>,
     watched: bool,
+    lines: bool,
 }
 
 impl Bar {
@@ -42,12 +45,22 @@ impl Bar {
             began: Instant::now(),
             drawn: None,
             watched: std::io::stderr().is_terminal(),
+            lines: false,
         }
+    }
+
+    /// Where there is no terminal, a line now and then instead.
+    pub fn with_lines(self) -> Bar {
+        Bar { lines: true, ..self }
     }
 
     /// Draws it, if it was not just drawn.
     pub fn show(&mut self, done: u64, total: Option<u64>) {
         let now = Instant::now();
+        if !self.watched && self.lines && now - self.drawn.unwrap_or(self.began) >= LINE_PAUSE {
+            self.drawn = Some(now);
+            return put(&format!("{}\n", plain(self.doing, done, total, now - self.began)));
+        }
         let soon = self.drawn.is_some_and(|drawn| now - drawn < PAUSE);
         if !self.watched || soon || now - self.began < PAUSE {
             return;
@@ -72,6 +85,11 @@ fn put(text: &str) {
     let mut err = std::io::stderr().lock();
     // Nobody reading is no reason to fail.
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+fn plain(doing: &str, done: u64, total: Option<u64>, took: Duration) -> String {
+    let whole = line(doing, done, total, took);
+    whole.trim_start_matches(['█', '░', ' ']).to_owned()
 }
 
 fn line(doing: &str, done: u64, total: Option<u64>, took: Duration) -> String {

@@ -11,6 +11,7 @@ mod bar;
 mod commands;
 mod duration;
 mod failure;
+mod log_lines;
 mod manifest;
 mod progress;
 mod render;

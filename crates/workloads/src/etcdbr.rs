@@ -197,6 +197,14 @@ impl EtcdbrWriter {
         });
     }
 
+    /// Waits until it says so.
+    pub fn await_said(&mut self, words: &str) {
+        let log = self.log.clone();
+        self.await_that(&format!("it says '{words}'"), |_| {
+            std::fs::read_to_string(&log).is_ok_and(|said| said.contains(words))
+        });
+    }
+
     /// Waits until something can be seen in the archive.
     pub fn await_that(&mut self, what: &str, is: impl Fn(&EtcdbrArchive) -> bool) {
         let deadline = Instant::now() + PATIENCE;

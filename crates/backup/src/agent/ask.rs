@@ -20,8 +20,10 @@ use crate::record::Sample;
 
 /// How often the revision is read.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How often users and roles are looked at: in 3.5 that is an entry of the log.
-const AUTH_EVERY: Duration = Duration::from_secs(10);
+/// How often users and roles are looked at, at least and at most: in 3.5 that is an entry of the log.
+const AUTH_EVERY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+/// How often the members' addresses are learned anew.
+const LEARN_EVERY: Duration = Duration::from_secs(30);
 /// Leases asked for at once.
 const LEASES_AT_ONCE: usize = 4;
 /// A failure each second need not be told each second.
@@ -59,6 +61,13 @@ impl Asked {
         Ok(chosen.endpoint.clone())
     }
 
+    /// Learns the members' addresses anew: those known may all be gone one day.
+    async fn learn(&self) {
+        if let Ok(endpoint) = self.endpoint().await {
+            self.cluster.learn(&endpoint).await;
+        }
+    }
+
     /// It did not answer.
     pub async fn failed(&self, endpoint: &Endpoint) {
         let mut current = self.current.lock().await;
@@ -72,11 +81,13 @@ impl Asked {
     }
 }
 
-/// Samples the clock and the revision, and looks at users and roles, for ever.
-pub async fn sample(asked: Asked, notes: mpsc::Sender<Note>, board: Board) {
+/// Samples the clock and the revision, and looks at users and roles about as often as there is a flush, for ever.
+pub async fn sample(asked: Asked, period: Duration, notes: mpsc::Sender<Note>, board: Board) {
+    let auth_every = period.clamp(AUTH_EVERY.0, AUTH_EVERY.1);
     let mut every = tokio::time::interval(SAMPLE_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut auth_at: Option<Instant> = None;
+    let mut learned = Instant::now();
     let mut told: Option<Instant> = None;
     loop {
         every.tick().await;
@@ -86,13 +97,17 @@ pub async fn sample(asked: Asked, notes: mpsc::Sender<Note>, board: Board) {
             Ok(sample) => drop(notes.try_send(Note::Sample(sample))),
             Err(error) => problem = Some(("reading the cluster's revision", error)),
         }
-        if problem.is_none() && auth_at.is_none_or(|at| at.elapsed() >= AUTH_EVERY) {
+        if problem.is_none() && auth_at.is_none_or(|at| at.elapsed() >= auth_every) {
             auth_at = Some(Instant::now());
             match auth(&asked).await {
                 Ok(Some(status)) => drop(notes.send(status).await),
                 Ok(None) => {}
                 Err(error) => problem = Some(("looking at users and roles", error)),
             }
+        }
+        if problem.is_none() && learned.elapsed() >= LEARN_EVERY {
+            learned = Instant::now();
+            asked.learn().await;
         }
         match problem {
             None => told = None,

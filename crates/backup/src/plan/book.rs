@@ -29,6 +29,18 @@ pub struct Book {
     /// Objects that are damaged or gone, and why.
     pub(super) bad: BTreeMap<String, String>,
     opened: HashMap<String, Opened>,
+    /// Only these full copies are taken.
+    only: Only,
+}
+
+/// Which full copies are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Only {
+    Any,
+    /// Those of revisions before this one.
+    Before(i64),
+    /// This one.
+    This(String),
 }
 
 impl Book {
@@ -44,7 +56,34 @@ impl Book {
             history: Arc::new(history),
             bad: BTreeMap::new(),
             opened: HashMap::new(),
+            only: Only::Any,
         })
+    }
+
+    /// The same log for another point, with full copies of revisions before this one alone.
+    pub(crate) fn before(&self, revision: i64, wanted: Wanted) -> Book {
+        Book {
+            wanted,
+            only: Only::Before(revision),
+            ..self.clone()
+        }
+    }
+
+    /// The same log for another point, with this full copy alone.
+    pub(crate) fn only(&self, object: &str, wanted: Wanted) -> Book {
+        Book {
+            wanted,
+            only: Only::This(object.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    fn takes(&self, full: &Full) -> bool {
+        match &self.only {
+            Only::Any => true,
+            Only::Before(revision) => full.revision < *revision,
+            Only::This(object) => full.facts.object == *object,
+        }
     }
 
     /// The archive.
@@ -77,7 +116,7 @@ impl Book {
             let fulls: Vec<&Full> = fulls
                 .iter()
                 .map(|(_, full)| *full)
-                .filter(|it| sound(&it.facts))
+                .filter(|it| sound(&it.facts) && self.takes(it))
                 .collect();
             let deltas: Vec<&Delta> = deltas
                 .iter()

@@ -1,6 +1,7 @@
 //! From an archive of a real etcd's history back to data directories: any point, also when objects are damaged.
 
 mod archived;
+mod proving;
 
 use std::fs;
 use std::path::Path;
@@ -61,6 +62,9 @@ fn any_point_comes_back() {
         by_time(&told, &made).await;
         refusals(&told, &made).await;
         damaged_objects(&told, &made).await;
+        proving::whole_archives(&told, &made).await;
+        proving::every_file(&told, &made).await;
+        proving::compaction(&told, &made).await;
     });
 }
 

@@ -126,13 +126,13 @@ pub struct Run {
     #[command(flatten)]
     pub members: Members,
     /// When full copies are taken, as cron says it, in UTC
-    #[arg(long, value_name = "CRON", default_value = "0 */6 * * *")]
+    #[arg(long, value_name = "CRON", default_value = quorate_backup::agent::SCHEDULE)]
     pub schedule: String,
     /// How long a change may wait until it is in the archive
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = period)]
     pub period: Duration,
     /// Write earlier once so many bytes of changes wait
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(1 << 16..=1 << 32))]
+    #[arg(long, value_name = "BYTES", default_value_t = quorate_backup::agent::SIZE, value_parser = clap::value_parser!(u64).range(1 << 16..=1 << 32))]
     pub max_bytes: u64,
     /// Prune each hour: every revision of 7d, then one full copy a day for 30d; may be given again
     #[arg(long, alias = "retention", value_name = "7d,30d:1d,…", value_delimiter = ',')]
@@ -149,6 +149,9 @@ pub struct Run {
     /// Write how it is to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub status_file: Option<PathBuf>,
+    /// What this agent is called; one that is started anew takes over from one of the same name
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub writer: Option<String>,
     /// End when the process that started this one does
     #[arg(long, hide = true)]
     pub supervised: bool,
@@ -337,6 +340,9 @@ pub struct Compact {
     /// Which timeline [default: the newest]
     #[arg(long, value_name = "N")]
     pub timeline: Option<u32>,
+    /// Keep what the old one and the changes have of older values, too: any revision between stays within reach of it
+    #[arg(long)]
+    pub keep_history: bool,
     /// Where the database is put together [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,

@@ -1,8 +1,16 @@
 //! `quorate backup …`: an archive of a cluster's history.
 
+mod compact;
+mod copy;
+mod etcdbr;
 mod list;
+mod now;
 mod place;
 mod prune;
+mod reach;
+mod restore;
+mod run;
+mod watched;
 
 use std::path::PathBuf;
 
@@ -11,10 +19,15 @@ use crate::arguments::backup::BackupCommand;
 use crate::failure::Failure;
 
 /// Runs the command that was asked for.
-pub fn run(_root: Option<PathBuf>, command: BackupCommand) -> Result<(), Failure> {
+pub fn run(root: Option<PathBuf>, command: BackupCommand) -> Result<(), Failure> {
     match command {
+        BackupCommand::Run(arguments) => in_runtime(run::run(root, *arguments)),
+        BackupCommand::Now(arguments) => in_runtime(now::run(root, arguments)),
         BackupCommand::List(arguments) => in_runtime(list::run(&arguments)),
         BackupCommand::Prune(arguments) => in_runtime(prune::run(&arguments)),
+        BackupCommand::Restore(arguments) => in_runtime(restore::run(*arguments)),
+        BackupCommand::Copy(arguments) => in_runtime(copy::run(&arguments)),
+        BackupCommand::Compact(arguments) => in_runtime(compact::run(&arguments)),
         _ => Err(Failure::failed("not yet")),
     }
 }

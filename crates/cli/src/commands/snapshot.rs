@@ -1,6 +1,6 @@
 //! `quorate snapshot …`: one snapshot or data directory, offline but for `save`.
 
-mod choose;
+pub(super) mod choose;
 mod chosen;
 mod dead;
 mod defrag;
@@ -10,7 +10,7 @@ mod get;
 mod hash;
 mod keys;
 mod offline;
-mod restore;
+pub(super) mod restore;
 mod save;
 mod status;
 mod verify;

@@ -68,7 +68,7 @@ fn named(url: &str, arguments: &Save, timeouts: Timeouts) -> Result<Chosen, Fail
     };
     let endpoint = Endpoint::connect_lazy(&url, tls.as_ref(), timeouts);
     let endpoint = endpoint.map_err(|error| Failure::usage(chain(&error)))?;
-    let endpoint = match credentials(arguments)? {
+    let endpoint = match credentials(arguments.user.as_deref(), arguments.password.as_deref())? {
         Some(credentials) => endpoint.with_credentials(credentials),
         None => endpoint,
     };
@@ -80,12 +80,13 @@ fn tls(files: &TlsFiles) -> Result<Tls, Failure> {
         .map_err(|error| Failure::failed(format!("cannot use the certificates: {}", chain(&error))))
 }
 
-fn credentials(arguments: &Save) -> Result<Option<Credentials>, Failure> {
-    let Some(user) = &arguments.user else {
+/// The user and the password that were given.
+pub fn credentials(user: Option<&str>, password: Option<&str>) -> Result<Option<Credentials>, Failure> {
+    let Some(user) = user else {
         return Ok(None);
     };
-    let (user, password) = match (&arguments.password, user.split_once(':')) {
-        (Some(password), _) => (user.as_str(), password.as_str()),
+    let (user, password) = match (password, user.split_once(':')) {
+        (Some(password), _) => (user, password),
         (None, Some((user, password))) => (user, password),
         (None, None) => {
             return Err(

@@ -73,7 +73,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 }
 
 /// A version as people say it: `3.5`, or `3.5.16`.
-fn minor(text: &str) -> Result<Version, Failure> {
+pub fn minor(text: &str) -> Result<Version, Failure> {
     let whole = if text.matches('.').count() == 1 {
         format!("{text}.0")
     } else {

@@ -1,0 +1,52 @@
+//! `quorate backup copy URL TO-URL`: an archive into another store.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use quorate_backup::copy::{Copied, copy};
+use quorate_datadir::Progress;
+
+use super::{place, watched};
+use crate::arguments::backup::Copy;
+use crate::commands::snapshot::form;
+use crate::failure::Failure;
+use crate::render::{facts, style};
+
+/// Copies it and says what was copied.
+pub async fn run(arguments: &Copy) -> Result<(), Failure> {
+    let archive = place::archive(&arguments.place).await?;
+    let to = place::store(&arguments.to, &arguments.place).await?;
+    let progress = Arc::new(Progress::new());
+    let writer = place::writer();
+    let work = copy(&archive, &to, &writer, &progress, Timestamp::now());
+    let copied = watched::watch("copied", &progress, work).await?;
+    form::show(arguments.output, &copied, || page(&copied))?;
+    match copied.damaged.len() {
+        0 => Ok(()),
+        1 => Err(Failure::failed("one thing was damaged, and is not in the copy").and("All else is.")),
+        count => Err(
+            Failure::failed(format!("{count} things were damaged, and are not in the copy"))
+                .and("All else is."),
+        ),
+    }
+}
+
+fn page(copied: &Copied) -> String {
+    let mut lines = vec![
+        (
+            "copied",
+            format!("{} objects, {}", copied.objects, facts::size(copied.bytes)),
+        ),
+        ("were there", format!("{} objects", copied.were_there)),
+        ("records", copied.records.to_string()),
+    ];
+    if copied.deleted > 0 {
+        let text = format!("{} objects that the source gave up", copied.deleted);
+        lines.push(("deleted", text));
+    }
+    for damage in &copied.damaged {
+        let text = format!("{}: {}", damage.object, damage.why);
+        lines.push(("damaged", style::paint(style::BAD, &text)));
+    }
+    facts::page(&lines)
+}

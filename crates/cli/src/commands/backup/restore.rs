@@ -1,0 +1,265 @@
+//! `quorate backup restore URL --data-dir DIR`: data directories at any revision or time of an archive.
+//!
+//! The plan comes first, and is shown; what is not quite what was asked for has to be agreed to.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use quorate_backup::plan::{Plan, To, Wanted, plan};
+use quorate_backup::restore::{judge, restore};
+use quorate_datadir::{Members, Progress, Seat};
+use serde::Serialize;
+
+use super::place::{self, Found};
+use super::{etcdbr, watched};
+use crate::arguments::Form;
+use crate::arguments::backup::Restore;
+use crate::commands::snapshot::{form, restore::minor};
+use crate::failure::Failure;
+use crate::render::facts;
+use crate::say;
+
+/// What will be used, and where it leads.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PlanShown {
+    timeline: u32,
+    revision: i64,
+    /// When that revision was known to be there.
+    known: Option<Timestamp>,
+    /// How much older than the time that was asked for it may be, in milliseconds.
+    bracket_ms: Option<i64>,
+    full: String,
+    full_revision: i64,
+    cut: Option<i64>,
+    deltas: usize,
+    fetch_bytes: u64,
+    database_bytes: u64,
+    users_and_roles_of: Timestamp,
+    users_and_roles_are_sure: bool,
+    leases_of_unknown_time: Vec<String>,
+    /// What has to be agreed to.
+    consents: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// What was made.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    data_dir: String,
+    name: String,
+    member_id: String,
+    cluster_id: String,
+    timeline: u32,
+    /// The revision its etcd will be at.
+    revision: i64,
+    version: String,
+    size: u64,
+    keys_without_lease: u64,
+    members: Vec<MemberShown>,
+    seconds: f64,
+    notes: Vec<String>,
+    plan: PlanShown,
+}
+
+/// A member that was made.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberShown {
+    name: String,
+    member_id: String,
+    data_dir: String,
+}
+
+/// Plans, asks, and does it.
+pub async fn run(arguments: Restore) -> Result<(), Failure> {
+    let began = std::time::Instant::now();
+    let members = members(&arguments)?;
+    let to = match (arguments.to_revision, arguments.to_time) {
+        (Some(revision), _) => To::Revision(revision),
+        (None, Some(time)) => To::Time(time),
+        (None, None) => To::End,
+    };
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(store, listing) => {
+            return etcdbr::restored(&arguments, &store, listing, &members, to).await;
+        }
+    };
+    let timeline = arguments.timeline;
+    let plan = watched::or_stop(async { Ok(plan(&archive, Wanted { timeline, to }).await?) }).await?;
+    let people = arguments.output == Form::Table;
+    if people {
+        say::print(&plan_page(&plan));
+    }
+    // What is in the way is told by a dry run, too.
+    let cluster_id = judge(&plan, &members)?;
+    let consents = plan.consents();
+    if arguments.dry_run {
+        if people {
+            let more = match consents.is_empty() {
+                true => "",
+                false => " With --yes it would be done.",
+            };
+            say::line(&format!("\nNothing was done: this was a dry run.{more}"));
+            return Ok(());
+        }
+        return form::show(arguments.output, &plan_shown(&plan), String::new);
+    }
+    agree(&consents, arguments.yes, people)?;
+    let progress = Arc::new(Progress::new());
+    let mut tell = |other: &Plan| {
+        for note in other.notes() {
+            say::warning(&note);
+        }
+    };
+    let work = restore(plan, &members, &progress, Timestamp::now(), &mut tell);
+    let outcome = watched::watch("restored", &progress, work).await?;
+    for note in &outcome.notes {
+        say::warning(note);
+    }
+    let Some(first) = outcome.members.first() else {
+        return Err(Failure::failed("nothing was made"));
+    };
+    if first.without_lease > 0 {
+        say::warning(&format!(
+            "{} keys go with a lease that nothing tells of; they will not expire",
+            first.without_lease
+        ));
+    }
+    let made = members.seats.iter().zip(&outcome.members);
+    let made: Vec<MemberShown> = made
+        .map(|(seat, member)| MemberShown {
+            name: seat.name.clone(),
+            member_id: format!("{:x}", member.member_id),
+            data_dir: seat.data_dir.display().to_string(),
+        })
+        .collect();
+    let shown = Shown {
+        data_dir: made.first().map(|one| one.data_dir.clone()).unwrap_or_default(),
+        name: made.first().map(|one| one.name.clone()).unwrap_or_default(),
+        member_id: format!("{:x}", first.member_id),
+        cluster_id: format!("{cluster_id:x}"),
+        timeline: outcome.plan.timeline,
+        revision: first.revision,
+        version: first.target.to_string(),
+        size: first.size,
+        keys_without_lease: first.without_lease,
+        members: made,
+        seconds: began.elapsed().as_secs_f64(),
+        notes: outcome.notes.clone(),
+        plan: plan_shown(&outcome.plan),
+    };
+    form::show(arguments.output, &shown, || page(&shown))
+}
+
+fn members(arguments: &Restore) -> Result<Members, Failure> {
+    let seats = match arguments.every_member {
+        false => vec![Seat {
+            name: arguments.name.clone(),
+            peer_urls: arguments.initial_advertise_peer_urls.clone(),
+            data_dir: arguments.data_dir.clone(),
+            wal_dir: arguments.wal_dir.clone(),
+        }],
+        true => every_seat(arguments)?,
+    };
+    Ok(Members {
+        initial_cluster: arguments.initial_cluster.clone(),
+        token: arguments.initial_cluster_token.clone(),
+        seats,
+        bump: arguments.bump_revision,
+        for_version: arguments.for_version.as_deref().map(minor).transpose()?,
+    })
+}
+
+/// A seat for each of `--initial-cluster`.
+fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
+    let mut seats: Vec<Seat> = Vec::new();
+    for part in arguments.initial_cluster.split(',') {
+        let wrong = || Failure::usage(format!("--initial-cluster: {part:?} is not NAME=URL"));
+        let (name, url) = part.trim().split_once('=').ok_or_else(wrong)?;
+        // It becomes the name of a directory.
+        if name.is_empty() || name.starts_with('.') || name.contains('/') {
+            return Err(wrong());
+        }
+        match seats.iter_mut().find(|seat| seat.name == name) {
+            Some(seat) => seat.peer_urls = format!("{},{url}", seat.peer_urls),
+            None => seats.push(Seat {
+                name: name.to_owned(),
+                peer_urls: url.to_owned(),
+                data_dir: arguments.data_dir.join(name),
+                wal_dir: None,
+            }),
+        }
+    }
+    Ok(seats)
+}
+
+/// Goes on only if what is not quite what was asked for is agreed to.
+fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
+    if consents.is_empty() || yes {
+        return Ok(());
+    }
+    let refused = || {
+        Failure::refused(consents.join("; "))
+            .and("Nothing was done. If that is good enough, say so with --yes.")
+    };
+    if !people || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(refused());
+    }
+    let mut err = std::io::stderr().lock();
+    let _ = err.write_all(b"Go on? [y/N] ").and_then(|()| err.flush());
+    let mut answer = String::new();
+    let _ = std::io::stdin().read_line(&mut answer);
+    match matches!(answer.trim(), "y" | "Y" | "yes") {
+        true => Ok(()),
+        false => Err(refused()),
+    }
+}
+
+fn plan_page(plan: &Plan) -> String {
+    let mut text = facts::page(&plan.facts());
+    for note in plan.notes() {
+        text.push_str(&format!("note: {note}\n"));
+    }
+    for consent in plan.consents() {
+        text.push_str(&format!("to agree to: {consent}\n"));
+    }
+    text
+}
+
+fn plan_shown(plan: &Plan) -> PlanShown {
+    PlanShown {
+        timeline: plan.timeline,
+        revision: plan.revision,
+        known: plan.known,
+        bracket_ms: plan.bracket.map(|bracket| bracket.width_ms()),
+        full: plan.full.facts.object.clone(),
+        full_revision: plan.full.revision,
+        cut: plan.cut,
+        deltas: plan.deltas.len(),
+        fetch_bytes: plan.fetch_bytes(),
+        database_bytes: plan.database_bytes(),
+        users_and_roles_of: plan.full.taken,
+        users_and_roles_are_sure: plan.auth_is_sure,
+        leases_of_unknown_time: plan.unknown_leases().map(|id| format!("{id:x}")).collect(),
+        consents: plan.consents(),
+        notes: plan.notes(),
+    }
+}
+
+fn page(shown: &Shown) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for member in &shown.members {
+        lines.push(("restored", member.data_dir.clone()));
+        lines.push(("member", format!("{} ({})", member.name, member.member_id)));
+    }
+    lines.push(("cluster", shown.cluster_id.clone()));
+    lines.push(("revision", shown.revision.to_string()));
+    lines.push(("size", facts::size(shown.size)));
+    lines.push(("for", format!("etcd {}", shown.version)));
+    lines.push(("seconds", format!("{:.1}", shown.seconds)));
+    format!("\n{}", facts::page(&lines))
+}

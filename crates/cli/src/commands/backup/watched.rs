@@ -1,0 +1,70 @@
+//! Long work on an archive, while a person watches how far it is and may stop it.
+//!
+//! In: the work, which tells its progress. Out: what came of it. Ctrl-C asks it to end and waits until everything is put
+//! away; a second one does not wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_backup::Error;
+use quorate_datadir::Progress;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::bar::Bar;
+use crate::failure::Failure;
+use crate::say;
+
+/// How often it is looked at how far the work is.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Awaits `work`, which is `doing` something to bytes.
+pub async fn watch<T>(
+    doing: &'static str,
+    progress: &Arc<Progress>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Failure> {
+    let hear = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot hear signals: {error}")));
+    let (mut interrupt, mut terminate) = (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
+    let mut work = std::pin::pin!(work);
+    let mut bar = Bar::new(doing).with_lines();
+    let mut ticks = tokio::time::interval(LOOK);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            done = &mut work => return done.map_err(Failure::from),
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = ticks.tick() => {
+                let total = progress.total();
+                bar.show(progress.done(), (total > 0).then_some(total));
+                continue;
+            }
+        }
+        if asked {
+            return Err(Failure::failed("stopped at once"));
+        }
+        asked = true;
+        progress.cancel();
+        say::note("Stopping; once more stops at once.");
+    }
+}
+
+/// Awaits what does not tell how far it is: Ctrl-C ends it.
+pub async fn or_stop<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => done,
+        () = stop() => Err(Failure::failed("stopped; what was not done is left for the next time")),
+    }
+}
+
+/// Until a person or the system asks to stop.
+pub async fn stop() {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        // Without a way to hear it nobody can ask.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
