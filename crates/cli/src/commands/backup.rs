@@ -10,6 +10,7 @@ mod prune;
 mod reach;
 mod restore;
 mod run;
+mod served;
 mod undo;
 mod verify;
 mod watched;

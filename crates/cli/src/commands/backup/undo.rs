@@ -188,28 +188,40 @@ fn page(undoing: &Undoing) -> String {
 fn done_page(undoing: &Undoing, done: &Done) -> String {
     let mut lines = vec![(
         "put back",
-        format!("{} keys, in {} transactions", done.put_back, done.transactions),
+        format!(
+            "{}, in {}",
+            count(done.put_back, "key"),
+            count(done.transactions, "transaction")
+        ),
     )];
     if done.deleted > 0 {
-        lines.push(("deleted", format!("{} keys", done.deleted)));
+        lines.push(("deleted", count(done.deleted, "key")));
     }
     for (name, fate) in [
         ("were as before", Fate::Already),
         ("left alone", Fate::ChangedSince),
     ] {
-        let count = undoing.count(fate);
-        if count > 0 {
-            lines.push((name, format!("{count} keys")));
+        let keys = undoing.count(fate);
+        if keys > 0 {
+            lines.push((name, count(keys as u64, "key")));
         }
     }
     if undoing.without_lease() > 0 {
         lines.push((
             "without lease",
-            format!("{} keys that had one", undoing.without_lease()),
+            format!("{} that had one", count(undoing.without_lease() as u64, "key")),
         ));
     }
     if done.revision > 0 {
         lines.push(("revision", done.revision.to_string()));
     }
     format!("\n{}", facts::page(&lines))
+}
+
+/// So many of them.
+fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        number => format!("{number} {what}s"),
+    }
 }

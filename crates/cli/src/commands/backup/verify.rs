@@ -8,17 +8,24 @@ use quorate_backup::record;
 use quorate_backup::verify::{Fulls, Options, Recording, Report, verify};
 use quorate_datadir::Progress;
 
+use super::served::Etcds;
 use super::{list, place, watched};
 use crate::arguments::backup::{Level, Verify};
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::{facts, style};
+use crate::roots;
 
 /// Looks at it and says what it came to.
-pub async fn run(_root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failure> {
+pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failure> {
     let archive = place::archive(&arguments.place).await?;
     let scratch = place::scratch(arguments.scratch.as_deref());
     let writer = place::writer();
+    let progress = Arc::new(Progress::new());
+    // An etcd may be found without a root as well.
+    let root = roots::resolve(root).ok();
+    let root = root.as_ref().map(|root| root.path());
+    let etcds = Etcds::of(root, arguments.etcd.as_deref(), &progress);
     let options = Options {
         timeline: arguments.timeline,
         level: match arguments.level {
@@ -31,14 +38,13 @@ pub async fn run(_root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failu
             false => Fulls::Newest,
         },
         scratch: &scratch,
-        serve: None,
+        serve: Some(&etcds),
         writer: &writer,
         record: match arguments.no_record {
             true => Recording::Told,
             false => Recording::Recorded,
         },
     };
-    let progress = Arc::new(Progress::new());
     let work = verify(&archive, &options, &progress, Timestamp::now());
     let report = watched::watch("verified", &progress, work).await?;
     form::show(arguments.output, &report, || page(&report))?;
