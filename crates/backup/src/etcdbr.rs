@@ -19,6 +19,7 @@ mod fetch;
 mod full;
 mod list;
 mod name;
+pub mod restore;
 mod rows;
 
 pub use chain::{Missing, Plan, Unreachable, Wanted, plan};

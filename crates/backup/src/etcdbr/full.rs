@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::decompress::Decompressed;
 use super::list::Object;
-use super::rows::{Open, as_file_error, unreadable};
+use super::rows::{Open, told_of_files, unreadable};
 use crate::Error;
 
 const DIGEST: usize = 32;
@@ -118,7 +118,7 @@ pub struct FullArrival {
     object: Object,
     take_unhashed: bool,
     digest: Option<[u8; DIGEST]>,
-    failed: Option<Error>,
+    arrived: bool,
 }
 
 impl std::fmt::Debug for FullArrival {
@@ -128,14 +128,14 @@ impl std::fmt::Debug for FullArrival {
 }
 
 impl FullArrival {
-    /// Of this object; one without a hash at its end is refused.
+    /// Of this object; one without a hash at its end passes for damaged.
     pub fn new(open: Arc<dyn Open>, object: Object) -> FullArrival {
         FullArrival {
             open,
             object,
             take_unhashed: false,
             digest: None,
-            failed: None,
+            arrived: false,
         }
     }
 
@@ -145,9 +145,9 @@ impl FullArrival {
         self
     }
 
-    /// What went wrong, in full.
-    pub fn take_error(&mut self) -> Option<Error> {
-        self.failed.take()
+    /// All of it came, and was found right.
+    pub fn arrived(&self) -> bool {
+        self.arrived
     }
 
     /// Decompresses in one thread, hashes and writes in this one.
@@ -189,11 +189,10 @@ impl FullArrival {
             Ok(())
         })?;
         if self.digest.is_none() && !self.take_unhashed {
-            return Err(Error::refused(
-                format!("{} has no hash at its end", self.object.key),
-                "nothing tells whether it is what etcd sent; take an older full, or say that it is to be taken anyway",
-            ));
+            // Nothing tells whether it is what etcd sent.
+            return Err(Error::damaged(&self.object.key, "it has no hash at its end"));
         }
+        self.arrived = true;
         Ok(())
     }
 }
@@ -214,11 +213,7 @@ fn fill(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 
 impl Arrival for FullArrival {
     fn arrive(&mut self, landing: &Landing, progress: &Progress) -> Result<(), quorate_datadir::Error> {
-        self.bring(landing, progress).map_err(|error| {
-            let said = as_file_error(&error);
-            self.failed = Some(error);
-            said
-        })
+        self.bring(landing, progress).map_err(told_of_files)
     }
 
     fn is_vouched_for(&self) -> bool {

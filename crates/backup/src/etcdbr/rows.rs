@@ -13,20 +13,20 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use jiff::Timestamp;
-use quorate_datadir::Revision;
 use quorate_datadir::bolt::KeyAndValue;
 use quorate_datadir::rewrite::Later;
+use quorate_datadir::{Lease, Revision};
 
 use super::chain::{Plan, Wanted};
 use super::decompress::Decompressed;
 use super::delta::{Batch, DeltaEvents, Event, Trouble};
 use super::list::{Listing, Object};
 use crate::Error;
+use crate::plan::LEASE_TTL_DEFAULT;
 
 /// How many deltas are worked on at once.
 const AHEAD: usize = 3;
@@ -61,7 +61,8 @@ struct Choice {
     without: BTreeSet<String>,
 }
 
-/// The leases that rows go with. How long they were to live is written nowhere.
+/// The leases that rows go with. How long they were to live is written nowhere: those that the base does not have get
+/// [`LEASE_TTL_DEFAULT`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeasesSeen {
     /// Their ids.
@@ -89,8 +90,8 @@ pub struct EventRows {
     rows: u64,
     stopped: bool,
     key: Vec<u8>,
-    failed: Option<Error>,
     choice: Option<Choice>,
+    begun: bool,
 }
 
 /// Some rows of a delta; `None` after the last, when its hash was right.
@@ -120,8 +121,8 @@ impl EventRows {
             rows: 0,
             stopped: matches!(until, Until::Revision(revision) if revision <= after),
             key: Vec::new(),
-            failed: None,
             choice: None,
+            begun: false,
         }
     }
 
@@ -158,17 +159,13 @@ impl EventRows {
             .plan
             .settle(&choice.listing, base, choice.wanted, &choice.without);
         let settled = settled.map_err(|unreachable| {
-            Error::refused(
-                format!(
-                    "{} turned out to be at revision {base}, and from there {unreachable}",
-                    choice.plan.base.key
-                ),
-                "restore to a revision that can be reached, or from an older full",
-            )
+            let why = format!("it turned out to be at revision {base}, and from there {unreachable}");
+            Error::damaged(&choice.plan.base.key, why)
         })?;
         self.waiting = settled.deltas.into();
         (self.floor, self.main) = (base, base);
         self.stopped = settled.reaches <= base;
+        self.begun = true;
         Ok(())
     }
 
@@ -182,25 +179,19 @@ impl EventRows {
         self.time
     }
 
+    /// The base was told, and it fits.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     /// How many rows were given.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
     /// The leases that rows given so far go with.
-    pub fn leases(&self) -> &LeasesSeen {
+    pub fn leases_seen(&self) -> &LeasesSeen {
         &self.leases
-    }
-
-    /// What went wrong, in full; [`Later`] can only say it in terms of files.
-    pub fn take_error(&mut self) -> Option<Error> {
-        self.failed.take()
-    }
-
-    fn fail(&mut self, error: Error) -> quorate_datadir::Error {
-        let said = as_file_error(&error);
-        self.failed = Some(error);
-        said
     }
 
     /// Keeps some deltas at work.
@@ -315,12 +306,29 @@ impl Later for EventRows {
                     Ok(Some((&self.key, value)))
                 }
             },
-            Err(error) => Err(self.fail(error)),
+            Err(error) => Err(told_of_files(error)),
         }
     }
 
     fn begin(&mut self, base: i64) -> Result<(), quorate_datadir::Error> {
-        self.settle(base).map_err(|error| self.fail(error))
+        self.settle(base).map_err(told_of_files)
+    }
+
+    fn leases(&mut self) -> Vec<Lease> {
+        let lease = |id: &i64| Lease {
+            id: *id,
+            ttl: LEASE_TTL_DEFAULT,
+        };
+        self.leases.ids.iter().map(lease).collect()
+    }
+}
+
+/// An error on its way through what works on files; [`crate::fetch::told`] gives it back.
+pub(super) fn told_of_files(error: Error) -> quorate_datadir::Error {
+    match error {
+        Error::Cancelled => quorate_datadir::Error::Cancelled,
+        Error::Data(error) => error,
+        other => quorate_datadir::Error::supply(other),
     }
 }
 
@@ -329,26 +337,6 @@ fn row_key(key: &mut Vec<u8>, revision: Revision, tombstone: bool) {
     key.extend_from_slice(&revision.bytes());
     if tombstone {
         key.push(b't');
-    }
-}
-
-/// What is told to whoever works on files.
-pub(super) fn as_file_error(error: &Error) -> quorate_datadir::Error {
-    match error {
-        Error::Cancelled => quorate_datadir::Error::Cancelled,
-        Error::Damaged { object, why } => quorate_datadir::Error::Damaged {
-            path: PathBuf::from(object),
-            place: "its events".to_owned(),
-            why: why.clone(),
-        },
-        Error::Refused { what, advice } => quorate_datadir::Error::Refused {
-            what: what.clone(),
-            advice: advice.clone(),
-        },
-        other => quorate_datadir::Error::Refused {
-            what: other.to_string(),
-            advice: "see that the store can be read, and try again".to_owned(),
-        },
     }
 }
 

@@ -2,14 +2,14 @@
 //! reason where it is not.
 
 use quorate_backup::Error;
-use quorate_backup::etcdbr::{Missing, Wanted};
+use quorate_backup::plan::To;
 use quorate_workloads::EtcdbrArchive;
 
 use crate::ours::Ours;
 use crate::source::Source;
 
 fn fails(archive: &EtcdbrArchive, source: &Source, name: &str) -> String {
-    let run = archive.restore(&source.path(name), &[]);
+    let run = archive.restore(&source.path(&format!("theirs-{name}")), &[]);
     assert!(!run.succeeded, "etcdbrctl restores this now? {}", run.said);
     run.said
 }
@@ -51,6 +51,8 @@ fn chains_that_etcdbrctl_cannot_restore() {
     coarse_writer.stop_at(last);
     late_writer.stop_at(last);
     let said = source.hash(last);
+    let run = fine.restore(&source.path("theirs-fine.etcd"), &[]);
+    assert!(run.succeeded, "as it is etcdbrctl restores it: {}", run.said);
 
     // Two leaders wrote: every revision is there twice.
     let both = source.copy_of(&fine, "both");
@@ -58,11 +60,11 @@ fn chains_that_etcdbrctl_cannot_restore() {
         std::fs::copy(coarse.root().join(&name), both.root().join(&name)).unwrap();
     }
     Ours::open(&both)
-        .make(Wanted::Newest, source.path("both.db"))
+        .make(To::End, source.path("both.etcd"))
         .unwrap()
         .check(said);
     Ours::open(&both)
-        .make(Wanted::Revision(middle - 3), source.path("both-3.db"))
+        .make(To::Revision(middle - 3), source.path("both-3.etcd"))
         .unwrap()
         .check(source.hash(middle - 3));
     fails(&both, &source, "both.etcd");
@@ -71,11 +73,11 @@ fn chains_that_etcdbrctl_cannot_restore() {
     let newer = source.copy_of(&fine, "newer");
     std::fs::copy(late.root().join(full(&late)), newer.root().join(full(&fine))).unwrap();
     Ours::open(&newer)
-        .make(Wanted::Newest, source.path("newer.db"))
+        .make(To::End, source.path("newer.etcd"))
         .unwrap()
         .check(said);
     Ours::open(&newer)
-        .make(Wanted::Revision(middle - 3), source.path("newer-3.db"))
+        .make(To::Revision(middle - 3), source.path("newer-3.etcd"))
         .unwrap()
         .check(source.hash(middle - 3));
     fails(&newer, &source, "newer.etcd");
@@ -84,16 +86,13 @@ fn chains_that_etcdbrctl_cannot_restore() {
     let torn = source.copy_of(&fine, "torn");
     let whole = std::fs::read(late.root().join(full(&late))).unwrap();
     std::fs::write(torn.root().join(full(&late)), &whole[..whole.len() / 2]).unwrap();
-    let mut ours = Ours::open(&torn);
-    let error = ours.make(Wanted::Newest, source.path("torn.db")).unwrap_err();
+    let made = Ours::open(&torn).make(To::End, source.path("torn.etcd")).unwrap();
+    made.check(said);
+    let over: Vec<(&str, &str)> = made.outcome.way.passed_over().collect();
     assert!(
-        matches!(&error, Error::Damaged { object, .. } if *object == full(&late)),
-        "{error}"
+        matches!(over[..], [(object, _)] if object == full(&late)),
+        "{over:?}"
     );
-    ours.without.insert(full(&late));
-    ours.make(Wanted::Newest, source.path("torn.db"))
-        .unwrap()
-        .check(said);
     fails(&torn, &source, "torn.etcd");
 
     // A delta in the middle is lost: found before anything is written.
@@ -102,17 +101,11 @@ fn chains_that_etcdbrctl_cannot_restore() {
     let lost = &listing.deltas[listing.deltas.len() / 2];
     std::fs::remove_file(hole.root().join(&lost.key)).unwrap();
     let ours = Ours::open(&hole);
-    let missing = ours.plan(Wanted::Newest).unwrap_err();
-    let expected = Missing {
-        from: lost.name.start,
-        to: lost.name.last,
-    };
-    assert_eq!(
-        (missing.missing, missing.reaches),
-        (Some(expected), Some(lost.name.start - 1))
-    );
+    let missing = ours.way(To::End).err().expect("a hole").to_string();
+    let expected = format!("revisions {} to {} are missing", lost.name.start, lost.name.last);
+    assert!(missing.contains(&expected), "{missing}");
     let reached = lost.name.start - 1;
-    ours.make(Wanted::Revision(reached), source.path("hole.db"))
+    ours.make(To::Revision(reached), source.path("hole.etcd"))
         .unwrap()
         .check(source.hash(reached));
 
@@ -124,14 +117,14 @@ fn chains_that_etcdbrctl_cannot_restore() {
     let at = bytes.len() / 2;
     bytes[at] ^= 4;
     std::fs::write(&victim, bytes).unwrap();
-    let error = Ours::open(&flipped)
-        .make(Wanted::Newest, source.path("flipped.db"))
-        .unwrap_err();
-    assert!(
-        matches!(&error, Error::Damaged { object, .. } if *object == listing.deltas[0].key),
-        "{error}"
-    );
-    assert!(!source.path("flipped.db").exists());
+    let make = |archive: &EtcdbrArchive, name: &str| Ours::open(archive).make(To::End, source.path(name));
+    let error = make(&flipped, "flipped.etcd").err().expect("damage").to_string();
+    assert!(error.contains(&listing.deltas[0].key), "{error}");
+    // Unless another writer has the same revisions.
+    for name in fine.names().into_iter().filter(|name| name.contains("Incr")) {
+        std::fs::copy(fine.root().join(&name), flipped.root().join(&name)).unwrap();
+    }
+    make(&flipped, "flipped.etcd").unwrap().check(said);
 }
 
 /// A transaction of more than 2 MiB: etcdbrctl writes it and cannot apply it.
@@ -145,7 +138,7 @@ fn a_revision_larger_than_a_message() {
     let last = source.txns(2, 5, 700_000);
     writer.stop_at(last);
     let ours = Ours::open(&archive);
-    ours.make(Wanted::Newest, source.path("large.db"))
+    ours.make(To::End, source.path("large.etcd"))
         .unwrap()
         .check(source.hash(last));
     let said = fails(&archive, &source, "large.etcd");
@@ -165,10 +158,13 @@ fn a_full_without_a_hash() {
     bytes.truncate(bytes.len() - 32);
     std::fs::write(&path, &bytes).unwrap();
     let mut ours = Ours::open(&archive);
-    let error = ours.make(Wanted::Newest, source.path("plain.db")).unwrap_err();
-    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    let error = ours
+        .make(To::End, source.path("plain.etcd"))
+        .err()
+        .expect("no hash");
+    assert!(error.to_string().contains("it has no hash at its end"), "{error}");
     ours.unhashed = true;
-    ours.make(Wanted::Newest, source.path("plain.db"))
+    ours.make(To::End, source.path("plain.etcd"))
         .unwrap()
         .check(source.hash(last));
     // Without a hash its pages are looked at.
@@ -177,6 +173,9 @@ fn a_full_without_a_hash() {
     std::fs::write(&path, bytes).unwrap();
     let mut ours = Ours::open(&archive);
     ours.unhashed = true;
-    let error = ours.make(Wanted::Newest, source.path("spoilt.db")).unwrap_err();
+    let error = ours
+        .make(To::End, source.path("spoilt.etcd"))
+        .err()
+        .expect("damage");
     assert!(matches!(error, Error::Data(_)), "{error}");
 }

@@ -1,17 +1,13 @@
-//! What quorate makes of an archive: a snapshot at a point of it.
+//! What quorate makes of an archive: a data directory at a point of it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quorate_backup::etcdbr::{
-    EventRows, FullArrival, LeasesSeen, Listing, Open, Plan, StoreObjects, Unreachable, Wanted, plan,
-    revision_at,
-};
+use quorate_backup::etcdbr::Listing;
+use quorate_backup::etcdbr::restore::{Outcome, Way, restore};
+use quorate_backup::plan::To;
 use quorate_backup::{Error, Store, StoreOptions, StoreUrl};
-use quorate_datadir::{
-    Assembly, Base, LaterRows, Progress, Restore, Source as Database, hash_kv, restore, write_snapshot,
-};
+use quorate_datadir::{Members, Progress, Seat, Source as Database, hash_kv};
 use quorate_workloads::{EtcdbrArchive, HashKv, Start};
 use tokio::runtime::Runtime;
 
@@ -20,18 +16,14 @@ pub struct Ours {
     runtime: Runtime,
     store: Store,
     pub listing: Listing,
-    /// What is not to be used.
-    pub without: BTreeSet<String>,
     /// Take a full that has no hash.
     pub unhashed: bool,
 }
 
-/// A snapshot that was made.
-#[derive(Debug)]
+/// A directory that was made.
 pub struct Made {
-    pub snapshot: PathBuf,
-    pub revision: i64,
-    pub leases: LeasesSeen,
+    pub data_dir: PathBuf,
+    pub outcome: Outcome,
 }
 
 impl Ours {
@@ -40,10 +32,8 @@ impl Ours {
     }
 
     pub fn at(root: &Path) -> Ours {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build();
+        // As the command has it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let url = StoreUrl::parse(&format!("file://{}", root.display())).expect("an address");
         let (store, listing) = runtime.block_on(async {
@@ -57,67 +47,51 @@ impl Ours {
             runtime,
             store,
             listing,
-            without: BTreeSet::new(),
             unhashed: false,
         }
     }
 
-    pub fn plan(&self, wanted: Wanted) -> Result<Plan, Unreachable> {
-        plan(&self.listing, wanted, &self.without)
+    pub fn way(&self, to: To) -> Result<Way, Error> {
+        self.runtime.block_on(Way::find(&self.store, to))
     }
 
-    fn objects(&self) -> Arc<dyn Open> {
-        let _inside = self.runtime.enter();
-        Arc::new(StoreObjects::new(&self.store))
-    }
-
-    /// The revision that had been seen by a time.
-    pub fn revision_at(&self, time: jiff::Timestamp) -> Option<i64> {
-        let plan = self.plan(Wanted::Time(time.as_second())).expect("a plan");
-        let found = revision_at(&self.objects(), &plan.deltas, time).expect("deltas that can be read");
-        found.map(|(revision, seen)| {
-            assert!(seen <= time);
-            revision
-        })
-    }
-
-    /// Makes a snapshot of what was wanted at `path`.
-    pub fn make(&self, wanted: Wanted, path: PathBuf) -> Result<Made, Error> {
-        let plan = self.plan(wanted).expect("a plan");
-        let objects = self.objects();
-        let mut base = FullArrival::new(Arc::clone(&objects), plan.base.clone());
+    /// Makes a directory of what was wanted.
+    pub fn make(&self, to: To, data_dir: PathBuf) -> Result<Made, Error> {
+        let mut way = self.way(to)?;
         if self.unhashed {
-            base = base.or_unhashed();
+            way = way.or_unhashed();
         }
-        let mut rows = EventRows::of_plan(objects, &self.listing, &plan, wanted, &self.without);
-        let to = match wanted {
-            Wanted::Revision(revision) => Some(revision),
-            _ => None,
+        let members = Members {
+            initial_cluster: "m0=http://127.0.0.1:1".to_owned(),
+            token: "restored".to_owned(),
+            seats: vec![Seat {
+                name: "m0".to_owned(),
+                peer_urls: "http://127.0.0.1:1".to_owned(),
+                data_dir: data_dir.clone(),
+                wal_dir: None,
+            }],
+            bump: None,
+            for_version: None,
         };
-        let assembly = Assembly {
-            to_revision: to,
-            later: Some(LaterRows { rows: &mut rows, to }),
-            ..Assembly::of(Base::Arriving(&mut base))
-        };
-        match write_snapshot(assembly, &path, &Progress::new()) {
-            Ok(fresh) => Ok(Made {
-                snapshot: path,
-                revision: fresh.revision,
-                leases: rows.leases().clone(),
-            }),
-            Err(error) => Err(base
-                .take_error()
-                .or(rows.take_error())
-                .unwrap_or(Error::Data(error))),
+        let progress = Arc::new(Progress::new());
+        let mut tell = |_: &Way| {};
+        let work = restore(way, &members, &progress, &mut tell);
+        let made = self.runtime.block_on(work);
+        if made.is_err() {
+            assert!(!data_dir.exists(), "what failed leaves nothing");
         }
+        Ok(Made {
+            data_dir,
+            outcome: made?,
+        })
     }
 }
 
 impl Made {
     /// It holds what etcd had.
     pub fn check(&self, said: HashKv) {
-        assert_eq!(self.revision, said.revision);
-        let database = Database::open(&self.snapshot).expect("a snapshot");
+        assert_eq!(self.outcome.members[0].revision, said.revision);
+        let database = Database::open(&self.data_dir).expect("a database");
         let compacted = Some(said.compact_revision).filter(|revision| *revision > 0);
         let hash = hash_kv(&database, said.revision, compacted, &Progress::new()).expect("a hash");
         assert_eq!(hash.hash, said.hash, "HashKV at {}", said.revision);
@@ -125,22 +99,7 @@ impl Made {
 
     /// A real etcd that starts with it says the same.
     pub fn serve_and_check(&self, version: &str, said: HashKv) {
-        let data_dir = self.snapshot.with_extension("etcd");
-        let wanted = Restore {
-            snapshot: self.snapshot.clone(),
-            data_dir: data_dir.clone(),
-            wal_dir: None,
-            name: "m0".to_owned(),
-            initial_cluster: "m0=http://127.0.0.1:1".to_owned(),
-            token: "restored".to_owned(),
-            peer_urls: "http://127.0.0.1:1".to_owned(),
-            skip_hash_check: false,
-            bump: None,
-            to_revision: None,
-            for_version: None,
-        };
-        restore(&wanted, &Progress::new()).expect("a data directory");
-        check_served(version, &data_dir, said);
+        assert_eq!(served(version, &self.data_dir, said.revision), said);
     }
 }
 
@@ -155,8 +114,4 @@ pub fn served(version: &str, data_dir: &Path, revision: i64) -> HashKv {
         hash: response.hash,
         compact_revision: response.compact_revision,
     }
-}
-
-fn check_served(version: &str, data_dir: &Path, said: HashKv) {
-    assert_eq!(served(version, data_dir, said.revision), said);
 }

@@ -1,6 +1,6 @@
 //! Points in between: revisions inside deltas, inside a full, and times.
 
-use quorate_backup::etcdbr::Wanted;
+use quorate_backup::plan::To;
 
 use crate::ours::Ours;
 use crate::source::Source;
@@ -23,8 +23,12 @@ fn any_revision_and_time() {
     writer.stop_at(last);
 
     let ours = Ours::open(&archive);
-    assert_eq!(ours.revision_at(time), Some(first));
-    assert_eq!(ours.revision_at(jiff::Timestamp::now()), Some(last));
+    let made = ours.make(To::Time(time), source.path("time.etcd")).unwrap();
+    assert_eq!(made.outcome.way.revision(), first);
+    assert!(made.outcome.way.seen().unwrap() <= time);
+    made.check(source.hash(first));
+    let now = ours.way(To::Time(jiff::Timestamp::now())).unwrap();
+    assert_eq!(now.revision(), last);
     for (number, revision) in [
         before,
         before + 1,
@@ -41,10 +45,19 @@ fn any_revision_and_time() {
     .enumerate()
     {
         let made = ours
-            .make(Wanted::Revision(revision), source.path(&format!("{number}.db")))
+            .make(To::Revision(revision), source.path(&format!("{number}.etcd")))
             .unwrap();
         made.check(source.hash(revision));
     }
-    let past = ours.plan(Wanted::Revision(last + 1)).unwrap_err();
-    assert_eq!(past.reaches, Some(last));
+    let past = ours
+        .way(To::Revision(last + 1))
+        .err()
+        .expect("not there")
+        .to_string();
+    assert!(past.contains(&format!("{last} can be reached")), "{past}");
+    let early = "2020-01-01T00:00:00Z".parse().unwrap();
+    assert!(ours.way(To::Time(early)).is_err());
+    // What the full no longer has is refused, and said.
+    let made = ours.make(To::Revision(1), source.path("one.etcd"));
+    assert!(made.is_ok_and(|made| made.outcome.members[0].revision == 1));
 }

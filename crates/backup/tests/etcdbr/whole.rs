@@ -1,6 +1,7 @@
 //! Archives as they should be: every compression, every kind of change, to the newest revision.
 
-use quorate_backup::etcdbr::{Compression, Wanted};
+use quorate_backup::etcdbr::Compression;
+use quorate_backup::plan::To;
 use quorate_workloads::{Workload, newest};
 
 use crate::ours::{Ours, served};
@@ -49,14 +50,12 @@ fn every_compression() {
             all.clone().all(|object| object.name.compression == compression),
             "{name}"
         );
-        let made = ours
-            .make(Wanted::Newest, source.path(&format!("{name}.db")))
-            .unwrap();
+        let made = ours.make(To::End, source.path(&format!("{name}.etcd"))).unwrap();
         made.check(said);
         assert!(
-            made.leases.ids.contains(&77) && !made.leases.more,
+            made.outcome.leases.ids.contains(&77) && !made.outcome.leases.more,
             "{:?}",
-            made.leases
+            made.outcome.leases
         );
         if compression == Compression::Gzip {
             made.serve_and_check(&newest("3.5"), said);
@@ -121,7 +120,7 @@ fn a_newer_etcd_and_other_things_about() {
         ),
         (1, 1, 2)
     );
-    ours.make(Wanted::Newest, source.path("a.db"))
+    ours.make(To::End, source.path("a.etcd"))
         .unwrap()
         .check(source.hash(last));
     std::fs::rename(
@@ -130,7 +129,7 @@ fn a_newer_etcd_and_other_things_about() {
     )
     .unwrap();
     let ours = Ours::at(&v2);
-    ours.make(Wanted::Newest, source.path("b.db"))
+    ours.make(To::End, source.path("b.etcd"))
         .unwrap()
         .check(source.hash(last));
 }

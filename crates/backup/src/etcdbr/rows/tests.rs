@@ -87,7 +87,7 @@ fn overlaps_are_given_once() {
     let mut rows = store.rows(12, Until::End);
     assert_eq!(revisions(&mut rows).unwrap(), expected(13, 46));
     assert_eq!((rows.revision(), rows.rows()), (46, 34 + 3));
-    assert_eq!(rows.leases().ids, BTreeSet::from([1, 2]));
+    assert_eq!(rows.leases_seen().ids, BTreeSet::from([1, 2]));
     assert_eq!(rows.time(), Some("2026-07-24T10:00:46Z".parse().unwrap()));
     assert!(
         rows.next().unwrap().is_none() && rows.next().unwrap().is_none(),
@@ -118,8 +118,10 @@ fn holes_are_found() {
         error.to_string().contains("revisions 25 to 25 are missing"),
         "{error}"
     );
+    let told = crate::fetch::told(error);
     assert!(
-        matches!(rows.take_error(), Some(Error::Damaged { object, .. }) if object.contains("Incr-00000021"))
+        matches!(&told, Error::Damaged { object, .. } if object.contains("Incr-00000021")),
+        "{told}"
     );
     // It holds less than its name says.
     let mut store = Store::of(&[]);
@@ -156,8 +158,8 @@ fn the_store_is_heard() {
     let mut store = Store::of(&[(11, 20)]);
     store.bytes.clear();
     let mut rows = store.rows(10, Until::End);
-    assert!(revisions(&mut rows).is_err());
-    assert!(matches!(rows.take_error(), Some(Error::Damaged { why, .. }) if why == "gone"));
+    let error = revisions(&mut rows).unwrap_err();
+    assert!(matches!(crate::fetch::told(error), Error::Damaged { why, .. } if why == "gone"));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use quorate_backup::inventory::{Following, Inventory, Timeline, Wanted};
 use quorate_backup::record::{Level, Made};
 
-use super::place;
+use super::etcdbr;
+use super::place::{self, Found};
 use crate::arguments::backup::List;
 use crate::commands::snapshot::form;
 use crate::duration;
@@ -18,7 +19,12 @@ const SHOWN_MAX: usize = 20;
 
 /// Shows it.
 pub async fn run(arguments: &List) -> Result<(), Failure> {
-    let archive = place::archive(&arguments.place).await?;
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(store, listing) => {
+            return etcdbr::listed(&store, &listing, arguments.deltas, arguments.output);
+        }
+    };
     let now = Timestamp::now();
     let wanted = Wanted {
         timeline: arguments.timeline,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use quorate_backup::etcdbr::Listing;
 use quorate_backup::object::Key;
 use quorate_backup::{Archive, Store, StoreOptions, StoreUrl};
 
@@ -28,6 +29,28 @@ pub async fn archive(place: &Place) -> Result<Archive, Failure> {
     let key = key(place)?;
     let store = store(&place.url, place).await?;
     Ok(Archive::open(&store, key).await?)
+}
+
+/// What lies at an address.
+pub enum Found {
+    /// An archive of ours.
+    Ours(Archive),
+    /// One that etcdbrctl wrote.
+    Etcdbr(Store, Listing),
+}
+
+/// Opens the archive that was named, ours or etcdbrctl's.
+pub async fn found(place: &Place) -> Result<Found, Failure> {
+    let key = key(place)?;
+    let store = store(&place.url, place).await?;
+    if let Some(archive) = Archive::find(&store, key.clone()).await? {
+        return Ok(Found::Ours(archive));
+    }
+    let listing = Listing::read(&store).await?;
+    match listing.is_empty() {
+        true => Ok(Found::Ours(Archive::open(&store, key).await?)),
+        false => Ok(Found::Etcdbr(store, listing)),
+    }
 }
 
 /// Who writes into an archive: this host, this process.

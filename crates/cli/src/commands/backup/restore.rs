@@ -11,7 +11,8 @@ use quorate_backup::restore::{judge, restore};
 use quorate_datadir::{Members, Progress, Seat};
 use serde::Serialize;
 
-use super::{place, watched};
+use super::place::{self, Found};
+use super::{etcdbr, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::Restore;
 use crate::commands::snapshot::{form, restore::minor};
@@ -76,11 +77,16 @@ struct MemberShown {
 pub async fn run(arguments: Restore) -> Result<(), Failure> {
     let began = std::time::Instant::now();
     let members = members(&arguments)?;
-    let archive = place::archive(&arguments.place).await?;
     let to = match (arguments.to_revision, arguments.to_time) {
         (Some(revision), _) => To::Revision(revision),
         (None, Some(time)) => To::Time(time),
         (None, None) => To::End,
+    };
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(store, listing) => {
+            return etcdbr::restored(&arguments, &store, listing, &members, to).await;
+        }
     };
     let timeline = arguments.timeline;
     let plan = watched::or_stop(async { Ok(plan(&archive, Wanted { timeline, to }).await?) }).await?;
@@ -192,7 +198,7 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
 }
 
 /// Goes on only if what is not quite what was asked for is agreed to.
-fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
+pub fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
     if consents.is_empty() || yes {
         return Ok(());
     }

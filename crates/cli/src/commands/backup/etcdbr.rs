@@ -1,0 +1,260 @@
+//! `quorate backup …` on an archive that etcdbrctl wrote: it is listed, and restored from, as it lies there.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use quorate_backup::Store;
+use quorate_backup::etcdbr::restore::{Way, judge, restore};
+use quorate_backup::etcdbr::{Listing, Object, Wanted, plan};
+use quorate_backup::plan::{LEASE_TTL_DEFAULT, To};
+use quorate_datadir::{Members, Progress};
+use serde::Serialize;
+
+use super::watched;
+use crate::arguments::Form;
+use crate::arguments::backup::Restore;
+use crate::commands::snapshot::form;
+use crate::failure::Failure;
+use crate::render::facts;
+use crate::render::table::{Cell, draw};
+use crate::say;
+
+/// How many leases are shown by id.
+const LEASES_SHOWN: usize = 20;
+
+/// What will be used, and where it leads.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PlanShown {
+    revision: i64,
+    seen: Option<Timestamp>,
+    full: String,
+    deltas: Vec<String>,
+    fetch_bytes: u64,
+    notes: Vec<String>,
+}
+
+/// What was made.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    cluster_id: String,
+    revision: i64,
+    version: String,
+    size: u64,
+    members: Vec<MemberShown>,
+    /// Leases that keys of deltas go with; their time to live is not known.
+    leases: Vec<String>,
+    seconds: f64,
+    plan: PlanShown,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MemberShown {
+    name: String,
+    member_id: String,
+    data_dir: String,
+}
+
+/// `quorate backup restore` from it.
+pub async fn restored(
+    arguments: &Restore,
+    store: &Store,
+    listing: Listing,
+    members: &Members,
+    to: To,
+) -> Result<(), Failure> {
+    let began = std::time::Instant::now();
+    let way = watched::or_stop(async { Ok(Way::among(store, listing, to).await?) }).await?;
+    let people = arguments.output == Form::Table;
+    if people {
+        say::print(&plan_page(&way));
+    }
+    let cluster_id = judge(&way, members)?;
+    if arguments.dry_run {
+        if people {
+            say::line("\nNothing was done: this was a dry run.");
+            return Ok(());
+        }
+        return form::show(arguments.output, &plan_shown(&way), String::new);
+    }
+    let progress = Arc::new(Progress::new());
+    let mut tell = |other: &Way| {
+        for (object, why) in other.passed_over() {
+            say::warning(&format!("{object} is passed over: {why}"));
+        }
+    };
+    let work = restore(way, members, &progress, &mut tell);
+    let outcome = watched::watch("restored", &progress, work).await?;
+    let Some(first) = outcome.members.first() else {
+        return Err(Failure::failed("nothing was made"));
+    };
+    let leases: Vec<String> = outcome.leases.ids.iter().map(|id| format!("{id:x}")).collect();
+    if !leases.is_empty() {
+        let some = leases
+            .iter()
+            .take(LEASES_SHOWN)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        let more = if leases.len() > LEASES_SHOWN || outcome.leases.more {
+            ", …"
+        } else {
+            ""
+        };
+        say::warning(&format!(
+            "{} leases are spoken of in deltas, which do not tell how long they live; those that the full does not \
+             have live {LEASE_TTL_DEFAULT} s: {some}{more}",
+            leases.len()
+        ));
+    }
+    let made = members.seats.iter().zip(&outcome.members);
+    let shown = Shown {
+        cluster_id: format!("{cluster_id:x}"),
+        revision: first.revision,
+        version: first.target.to_string(),
+        size: first.size,
+        members: made
+            .map(|(seat, member)| MemberShown {
+                name: seat.name.clone(),
+                member_id: format!("{:x}", member.member_id),
+                data_dir: seat.data_dir.display().to_string(),
+            })
+            .collect(),
+        leases,
+        seconds: began.elapsed().as_secs_f64(),
+        plan: plan_shown(&outcome.way),
+    };
+    form::show(arguments.output, &shown, || page(&shown))
+}
+
+fn plan_page(way: &Way) -> String {
+    let mut text = facts::page(&way.facts());
+    for note in way.notes() {
+        text.push_str(&format!("note: {note}\n"));
+    }
+    text
+}
+
+fn plan_shown(way: &Way) -> PlanShown {
+    PlanShown {
+        revision: way.revision(),
+        seen: way.seen(),
+        full: way.plan().base.key.clone(),
+        deltas: way.plan().deltas.iter().map(|delta| delta.key.clone()).collect(),
+        fetch_bytes: way.fetch_bytes(),
+        notes: way.notes(),
+    }
+}
+
+fn page(shown: &Shown) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    for member in &shown.members {
+        lines.push(("restored", member.data_dir.clone()));
+        lines.push(("member", format!("{} ({})", member.name, member.member_id)));
+    }
+    lines.push(("cluster", shown.cluster_id.clone()));
+    lines.push(("revision", shown.revision.to_string()));
+    lines.push(("size", facts::size(shown.size)));
+    lines.push(("for", format!("etcd {}", shown.version)));
+    lines.push(("seconds", format!("{:.1}", shown.seconds)));
+    format!("\n{}", facts::page(&lines))
+}
+
+/// What lies there.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListShown {
+    archive: String,
+    written_by: &'static str,
+    fulls: Vec<ObjectShown>,
+    deltas: Vec<ObjectShown>,
+    /// How far a restore gets, by the names.
+    reaches: Option<i64>,
+    /// What is missing for more.
+    missing: Option<(i64, i64)>,
+    pieces_of_uploads: u64,
+    foreign: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectShown {
+    object: String,
+    from: i64,
+    to: i64,
+    uploaded: Option<Timestamp>,
+    bytes: u64,
+    last_before_rest: bool,
+}
+
+/// `quorate backup list` of it.
+pub fn listed(store: &Store, listing: &Listing, deltas: bool, output: Form) -> Result<(), Failure> {
+    let planned = plan(listing, Wanted::Newest, &Default::default());
+    let (reaches, missing) = match &planned {
+        Ok(plan) => (Some(plan.reaches), None),
+        Err(unreachable) => (unreachable.reaches, unreachable.missing),
+    };
+    let shown = ListShown {
+        archive: store.describe().to_owned(),
+        written_by: "etcdbrctl",
+        fulls: listing.fulls.iter().map(object).collect(),
+        deltas: listing.deltas.iter().map(object).collect(),
+        reaches,
+        missing: missing.map(|missing| (missing.from, missing.to)),
+        pieces_of_uploads: listing.chunks,
+        foreign: listing.foreign,
+    };
+    form::show(output, &shown, || list_page(&shown, deltas))
+}
+
+fn object(object: &Object) -> ObjectShown {
+    ObjectShown {
+        object: object.key.clone(),
+        from: object.name.start,
+        to: object.name.last,
+        uploaded: Timestamp::from_second(object.name.created).ok(),
+        bytes: object.size,
+        last_before_rest: object.name.is_final,
+    }
+}
+
+fn list_page(shown: &ListShown, every_delta: bool) -> String {
+    let mut lines = vec![("archive", format!("{}, written by etcdbrctl", shown.archive))];
+    match (shown.reaches, shown.missing) {
+        (Some(reaches), None) => lines.push(("reaches", format!("revision {reaches}"))),
+        (Some(reaches), Some((from, to))) => {
+            lines.push((
+                "reaches",
+                format!("revision {reaches}; {from} to {to} are missing"),
+            ));
+        }
+        (None, _) => lines.push(("reaches", "nothing: there is no full".to_owned())),
+    }
+    let bytes: u64 = shown.deltas.iter().map(|delta| delta.bytes).sum();
+    lines.push((
+        "deltas",
+        format!("{}, {}", shown.deltas.len(), facts::size(bytes)),
+    ));
+    let rows = |objects: &[ObjectShown]| -> Vec<Vec<Cell>> {
+        let row = |object: &ObjectShown| {
+            vec![
+                Cell::text(object.object.clone()),
+                Cell::text(format!("{} to {}", object.from, object.to)),
+                Cell::text(object.uploaded.map(|at| at.to_string()).unwrap_or_default()),
+                Cell::number(facts::size(object.bytes)),
+            ]
+        };
+        objects.iter().map(row).collect()
+    };
+    let mut all = rows(&shown.fulls);
+    if every_delta {
+        all.extend(rows(&shown.deltas));
+    }
+    format!(
+        "{}\n{}",
+        facts::page(&lines),
+        draw(&["OBJECT", "REVISIONS", "UPLOADED", "SIZE"], &all, "")
+    )
+}
