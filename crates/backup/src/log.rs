@@ -299,7 +299,10 @@ impl Log {
     /// Writes the segment that has just become whole. One that is not written is none lost: its records are there.
     async fn close_segment(&mut self) {
         let last = self.tail.next - 1;
-        if last % SEGMENT != 0 || self.block_records != SEGMENT || self.block.len() >= SEGMENT_BYTES_MAX {
+        if !last.is_multiple_of(SEGMENT)
+            || self.block_records != SEGMENT
+            || self.block.len() >= SEGMENT_BYTES_MAX
+        {
             return;
         }
         let name = names::segment(self.timeline, last - SEGMENT + 1, last);

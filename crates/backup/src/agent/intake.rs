@@ -5,6 +5,9 @@
 //! the key alone; its place in its revision is counted here, since a watch does not tell it.
 //! Never: a delta that ends inside a revision; memory for more than one that is full and a message.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use quorate_client::{Batch, Event, EventKind};
