@@ -114,7 +114,7 @@ sim: host ## the simulator over SEEDS seeds (default 1000)
 	cargo run --profile sim -p quorate-sim --bin qsim -- kube --seeds $(SEEDS)
 
 .PHONY: bench
-bench: bench-host bench-data bench-kube ## all figures; a verdict on nothing
+bench: bench-host bench-data bench-backup bench-kube ## all figures; a verdict on nothing
 
 RELEASED = QUORATE_BINARY=$(abspath $(or $(CARGO_TARGET_DIR),target)/release/quorate)
 
@@ -125,6 +125,10 @@ bench-host: host tools build ## sizes, ratios and write gaps of this machine
 .PHONY: bench-data
 bench-data: host tools build ## snapshots of 100 MB, 400 MB and 2 GB verified, restored and defragmented, beside etcdutl
 	$(RELEASED) cargo bench --profile dev -p quorate-tests --bench data
+
+.PHONY: bench-backup
+bench-backup: host tools tools-etcdbr build ## full copies, restores and compactions beside etcdbrctl, 100 MB, 400 MB and 2 GB
+	$(RELEASED) cargo bench --profile dev -p quorate-tests --bench backup
 
 .PHONY: bench-kube
 bench-kube: export RELEASE = 1

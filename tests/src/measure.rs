@@ -75,6 +75,32 @@ pub fn rss_anon(pid: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// A process whose memory is looked at until it ends.
+#[derive(Debug)]
+pub struct Watched(std::thread::JoinHandle<u64>);
+
+impl Watched {
+    /// Begins to look.
+    pub fn start(pid: u32) -> Watched {
+        Watched(std::thread::spawn(move || {
+            let (mut most, mut nothing) = (0, 0);
+            // A process that ended has no memory; nor has one that is only just beginning.
+            while nothing < 50 {
+                let now = rss_anon(pid);
+                nothing = if now == 0 { nothing + 1 } else { 0 };
+                most = most.max(now);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            most
+        }))
+    }
+
+    /// The most memory of its own that it had. It must have ended.
+    pub fn most(self) -> u64 {
+        self.0.join().unwrap_or(0)
+    }
+}
+
 /// A group of processes with a limit to their memory, by either version of cgroups.
 fn group() -> std::io::Result<PathBuf> {
     let name = format!("quorate-bench-{}", std::process::id());

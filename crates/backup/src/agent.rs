@@ -10,7 +10,7 @@
 //! Never: two agents at one timeline; a revision left out without a record of it.
 
 mod ask;
-mod building;
+pub(crate) mod building;
 mod cluster;
 mod decide;
 mod full;

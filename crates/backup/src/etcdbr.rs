@@ -13,6 +13,7 @@
 //! Never: a revision taken twice, or one left out unsaid; a delta whole in memory; something that counts before its hash.
 
 mod chain;
+pub mod convert;
 mod decompress;
 mod delta;
 mod fetch;

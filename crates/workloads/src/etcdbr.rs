@@ -197,12 +197,18 @@ impl EtcdbrWriter {
         });
     }
 
-    /// Waits until it says so.
-    pub fn await_said(&mut self, words: &str) {
-        let log = self.log.clone();
+    /// Waits until it says so. Out: the most memory of its own (RssAnon) that was seen, in bytes.
+    pub fn await_said(&mut self, words: &str) -> u64 {
+        let (log, status) = (self.log.clone(), format!("/proc/{}/status", self.pid()));
+        let most = std::cell::Cell::new(0);
         self.await_that(&format!("it says '{words}'"), |_| {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+            let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+            most.set(most.get().max(kilobytes.unwrap_or(0) * 1024));
             std::fs::read_to_string(&log).is_ok_and(|said| said.contains(words))
         });
+        most.get()
     }
 
     /// Waits until something can be seen in the archive.

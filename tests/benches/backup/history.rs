@@ -6,7 +6,7 @@ use quorate_tests::measure::noise;
 use quorate_wire::etcdserverpb::{
     PutRequest, RequestOp, StatusRequest, StatusResponse, TxnRequest, TxnResponse, request_op::Request,
 };
-use quorate_workloads::{Client, EtcdbrArchive, Server, Start};
+use quorate_workloads::{Client, Server, Start};
 
 /// How many puts the base's transactions have.
 const BASE_PUTS: u64 = 100;
@@ -71,11 +71,6 @@ impl History {
         self.root.path().join(name)
     }
 
-    pub fn etcdbr(&self, name: &str) -> EtcdbrArchive {
-        std::fs::create_dir_all(self.path(name)).expect("a directory");
-        EtcdbrArchive::below(&self.path(name))
-    }
-
     /// Writes the changes. Out: the last revision, and the bytes of keys and values written.
     pub fn change(&mut self) -> (i64, u64) {
         let (mut revision, mut bytes) = (0, 0);
@@ -85,6 +80,14 @@ impl History {
             bytes += more;
         }
         (revision, bytes)
+    }
+
+    /// Ends etcd, and removes its data.
+    pub fn stop(self) -> Stopped {
+        drop(self.client);
+        self.server.stop();
+        let _ = std::fs::remove_dir_all(self.root.path().join("data"));
+        Stopped(self.root)
     }
 
     fn transaction(&mut self, puts: u64) -> (i64, u64) {
@@ -112,10 +115,28 @@ impl History {
     }
 }
 
-/// The bytes of all files below a directory.
-pub fn bytes_below(path: &Path) -> u64 {
+/// What is left when etcd has ended: the archives.
+pub struct Stopped(tempfile::TempDir);
+
+impl Stopped {
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// The bytes of the files below a directory that `count`, by their names.
+pub fn bytes_below(path: &Path, count: &dyn Fn(&str) -> bool) -> u64 {
     let Ok(entries) = std::fs::read_dir(path) else {
-        return std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        return if count(&name) { size } else { 0 };
     };
-    entries.flatten().map(|entry| bytes_below(&entry.path())).sum()
+    entries
+        .flatten()
+        .map(|entry| bytes_below(&entry.path(), count))
+        .sum()
 }

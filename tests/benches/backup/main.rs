@@ -1,32 +1,37 @@
 //! Backups in figures: `make bench-backup`. Ratios against etcdbrctl in one run, printed; never a verdict.
 //!
 //! A real etcd is written to; quorate and etcdbrctl copy it whole and then write down the same changes, each into its own
-//! archive in a directory. Every command is timed until its data is on the disk, in turns with its peer; the best of the
-//! rounds counts for both. `QUORATE_BENCH_MB` (a list, e.g. `100,400`) takes other sizes, `QUORATE_BENCH_ROUNDS` another
-//! number of rounds, `QUORATE_BENCH_PUTS` (e.g. `64`) other numbers of puts a revision.
+//! archive in a directory, both as they are by default. Every command is timed until its data is on the disk, in turns
+//! with its peer; the best of the rounds counts for both. `QUORATE_BENCH_MB` (a list, e.g. `100,400`) takes other sizes,
+//! `QUORATE_BENCH_PUTS` (e.g. `64`) other numbers of puts a revision, `QUORATE_BENCH_ROUNDS` another number of rounds.
 
 mod history;
+mod tools;
 
 use history::{History, Shape, bytes_below};
-use quorate_tests::measure::{Best, settle, timed};
-use quorate_workloads::{EtcdbrArchive, newest};
+use quorate_tests::measure::{Best, Watched, limited, settle, timed};
+use quorate_workloads::{etcdbrctl, newest};
+use tools::{Agent, Ours, Theirs, copied, fresh};
+
+/// Changes written after the base, at most: single puts are slow to make.
+const CHANGED_MB: u64 = 400;
+const CHANGED_SINGLY_MB: u64 = 100;
 
 fn main() {
-    let list = |name: &str, or: &str| -> Vec<u64> {
-        let text = std::env::var(name).unwrap_or_else(|_| or.to_owned());
-        let number = |part: &str| {
-            part.trim()
-                .parse()
-                .unwrap_or_else(|_| panic!("{name} is a list of numbers"))
-        };
-        text.split(',').map(number).collect()
-    };
-    let rounds = list("QUORATE_BENCH_ROUNDS", "2")[0];
+    let rounds = list("QUORATE_BENCH_ROUNDS", "2").first().copied().unwrap_or(2);
     let version = newest("3.5");
-    println!("etcd {version}; best of {rounds}, data on the disk\n");
+    let peer = etcdbrctl();
+    let peer = peer
+        .parent()
+        .and_then(|home| home.file_name())
+        .unwrap_or_default();
+    println!(
+        "etcd {version}; etcdbrctl {}; best of {rounds}, data on the disk",
+        peer.display()
+    );
     for base_mb in list("QUORATE_BENCH_MB", "100,400,2000") {
         for puts in list("QUORATE_BENCH_PUTS", "64,1") {
-            let changed_mb = base_mb.min(if puts == 1 { 100 } else { 400 });
+            let changed_mb = base_mb.min(if puts == 1 { CHANGED_SINGLY_MB } else { CHANGED_MB });
             let shape = Shape {
                 base_mb,
                 changed_mb,
@@ -37,42 +42,130 @@ fn main() {
     }
 }
 
-fn run(shape: Shape, version: &str, rounds: u64) {
-    let mut history = History::begin(shape, version);
-    let theirs = history.etcdbr("theirs");
-    settle(history.root());
-    let began = std::time::Instant::now();
-    let mut writer = theirs.write(&history.server, &["--delta-snapshot-period=20s"]);
-    writer.await_said("Successfully saved full snapshot");
-    settle(history.root());
-    println!("etcdbr full {:.2} s", began.elapsed().as_secs_f64());
-    let (last, bytes) = history.change();
-    writer.stop_at(last);
-    println!(
-        "{shape:?} {bytes} bytes changed, archive {}",
-        bytes_below(&theirs.root())
-    );
-    if let Ok(keep) = std::env::var("QUORATE_BENCH_KEEP") {
-        let _ = std::process::Command::new("cp")
-            .arg("-r")
-            .arg(theirs.root())
-            .arg(keep)
-            .status();
-    }
-    for _ in 0..rounds {
-        let to = history.path("theirs.etcd");
-        let _ = std::fs::remove_dir_all(&to);
-        let best = timed(&mut restore(&theirs, &to), history.root());
-        println!("etcdbr restore {best:?}");
-    }
+fn list(name: &str, or: &str) -> Vec<u64> {
+    let text = std::env::var(name).unwrap_or_else(|_| or.to_owned());
+    let number = |part: &str| {
+        part.trim()
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a list of numbers"))
+    };
+    text.split(',').map(number).collect()
 }
 
-fn restore(archive: &EtcdbrArchive, to: &std::path::Path) -> std::process::Command {
-    let mut command = archive.command("restore");
-    command.arg(format!("--data-dir={}", to.display()));
-    command.arg(format!(
-        "--restoration-temp-snapshots-dir={}",
-        archive.root().with_file_name("restoring").display()
-    ));
-    command
+fn run(shape: Shape, version: &str, rounds: u64) {
+    let mut history = History::begin(shape, version);
+    println!(
+        "\n{} MB, then {} MB of changes, {} puts a revision",
+        shape.base_mb, shape.changed_mb, shape.puts
+    );
+    let (theirs, ours) = fulls(&history, rounds);
+    let mut writer = theirs.write(&history.server);
+    writer.await_said("Successfully saved full snapshot");
+    let agent = Agent::start(&ours, &history.server);
+    let (agent_memory, writer_memory) = (Watched::start(agent.pid()), Watched::start(writer.pid()));
+    let (last, changed) = history.change();
+    agent.stop_at(last);
+    writer.stop_at(last);
+    let most = (agent_memory.most(), writer_memory.most());
+    // All but full copies: deltas, and what tells of them.
+    let of_theirs = bytes_below(&theirs.root(), &|name| name.starts_with("Incr"));
+    let of_ours = bytes_below(&ours.root(), &|name| !name.ends_with(".full"));
+    println!(
+        "  archive   {:.2} bytes for each byte changed, etcdbrctl {:.2}; agent RssAnon {:.1} MiB, etcdbrctl {:.0} MiB",
+        of_ours as f64 / changed as f64,
+        of_theirs as f64 / changed as f64,
+        mib(most.0),
+        mib(most.1),
+    );
+    // What is measured from here on is not to be disturbed.
+    let history = history.stop();
+    restores(&history, &theirs, &ours, rounds, shape.puts);
+    compacts(&history, &theirs, &ours, rounds);
+}
+
+/// Full copies, each into an empty store. Out: the archives that changes go into.
+fn fulls(history: &History, rounds: u64) -> (Theirs, Ours) {
+    let (mut of_theirs, mut of_ours) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let theirs = Theirs::below(&fresh(&history.path("theirs")));
+        settle(history.root());
+        let began = std::time::Instant::now();
+        let mut writer = theirs.write(&history.server);
+        let anonymous = writer.await_said("Successfully saved full snapshot");
+        settle(history.root());
+        of_theirs.push(Best {
+            seconds: began.elapsed().as_secs_f64(),
+            anonymous,
+        });
+        drop(writer);
+        let ours = Ours::at(&fresh(&history.path("ours")));
+        of_ours.push(timed(&mut ours.now(&history.server), history.root()));
+    }
+    report("full", 1.5, &of_ours, &of_theirs, "");
+    let theirs = Theirs::below(&fresh(&history.path("theirs")));
+    (theirs, Ours::at(&history.path("ours")))
+}
+
+fn restores(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u64, puts: u64) {
+    let (mut of_theirs, mut of_ours, mut from_theirs) = (Vec::new(), Vec::new(), Vec::new());
+    let to = |name: &str| {
+        let path = history.path(name);
+        let _ = std::fs::remove_dir_all(&path);
+        path
+    };
+    for _ in 0..rounds {
+        of_theirs.push(timed(&mut theirs.restore(&to("theirs.etcd")), history.root()));
+        to("theirs.etcd");
+        of_ours.push(timed(&mut ours.restore(&to("ours.etcd")), history.root()));
+        let foreign = Ours::at(&theirs.root());
+        from_theirs.push(timed(&mut foreign.restore(&to("ours.etcd")), history.root()));
+    }
+    let small = limited(ours.restore(&to("ours.etcd")));
+    report(
+        "restore",
+        if puts == 1 { 25.0 } else { 10.0 },
+        &of_ours,
+        &of_theirs,
+        &small,
+    );
+    let small = limited(Ours::at(&theirs.root()).restore(&to("ours.etcd")));
+    report("of theirs", 3.0, &from_theirs, &of_theirs, &small);
+    to("ours.etcd");
+}
+
+fn compacts(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u64) {
+    let (mut of_theirs, mut of_ours) = (Vec::new(), Vec::new());
+    let scratch = fresh(&history.path("scratch"));
+    for _ in 0..rounds {
+        // Each begins with what was there before the other one.
+        let again = Theirs::below(&copied(theirs.home(), &history.path("theirs-again")));
+        of_theirs.push(timed(&mut again.compact(), history.root()));
+        let _ = std::fs::remove_dir_all(again.home());
+        let again = Ours::at(&copied(&ours.root(), &history.path("ours-again")));
+        of_ours.push(timed(&mut again.compact(&scratch), history.root()));
+    }
+    let again = Ours::at(&copied(&ours.root(), &history.path("ours-again")));
+    let small = limited(again.compact(&scratch));
+    report("compact", 15.0, &of_ours, &of_theirs, &small);
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn report(what: &str, target: f64, ours: &[Best], theirs: &[Best], small: &str) {
+    let (ours, theirs) = (Best::of(ours), Best::of(theirs));
+    let small = match small {
+        "" => String::new(),
+        small => format!("; in a cgroup of 128 MiB: {small}"),
+    };
+    println!(
+        "  {what:<9} {:.2} s, etcdbrctl {:.2} s: {:.1} times as fast (target {target}); RssAnon {:.1} MiB, etcdbrctl \
+         {:.0} MiB{small}",
+        ours.seconds,
+        theirs.seconds,
+        theirs.seconds / ours.seconds,
+        mib(ours.anonymous),
+        mib(theirs.anonymous),
+    );
 }

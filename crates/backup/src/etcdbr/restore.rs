@@ -340,7 +340,7 @@ fn attempt<T>(way: &Way, progress: &Progress, work: Work<T>) -> Result<Made<T>, 
 }
 
 /// Runs what waits for files and for the store on a thread of its own.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {

@@ -295,19 +295,25 @@ impl EventRows {
     }
 }
 
+impl EventRows {
+    /// The next row, with what is known of it besides.
+    pub fn next_event(&mut self) -> Result<Option<(Event, &[u8])>, Error> {
+        Ok(match self.advance()? {
+            None => None,
+            Some(index) => self.batch.row(index),
+        })
+    }
+}
+
 impl Later for EventRows {
     fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, quorate_datadir::Error> {
-        match self.advance() {
-            Ok(None) => Ok(None),
-            Ok(Some(index)) => match self.batch.row(index) {
-                None => Ok(None),
-                Some((event, value)) => {
-                    row_key(&mut self.key, event.revision, event.tombstone);
-                    Ok(Some((&self.key, value)))
-                }
-            },
-            Err(error) => Err(told_of_files(error)),
-        }
+        let Some(index) = self.advance().map_err(told_of_files)? else {
+            return Ok(None);
+        };
+        Ok(self.batch.row(index).map(|(event, value)| {
+            row_key(&mut self.key, event.revision, event.tombstone);
+            (&self.key[..], value)
+        }))
     }
 
     fn begin(&mut self, base: i64) -> Result<(), quorate_datadir::Error> {

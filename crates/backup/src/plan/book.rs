@@ -143,7 +143,8 @@ impl Book {
         if fulls.is_empty() {
             return Err(Error::refused(
                 format!("there is no full copy in timeline {} of {store}", self.timeline),
-                "without one nothing can be restored; `quorate backup now` takes one",
+                "without one nothing can be restored; `quorate backup list` shows other timelines, `quorate backup now` takes a \
+                 full copy",
             ));
         }
         match self.wanted.to {

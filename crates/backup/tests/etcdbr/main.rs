@@ -1,6 +1,7 @@
 //! Archives that a real etcdbrctl wrote of a real etcd, read by us: the same keys, revision by revision.
 
 mod broken;
+mod converted;
 mod ours;
 mod points;
 mod source;

@@ -61,18 +61,7 @@ impl Ours {
         if self.unhashed {
             way = way.or_unhashed();
         }
-        let members = Members {
-            initial_cluster: "m0=http://127.0.0.1:1".to_owned(),
-            token: "restored".to_owned(),
-            seats: vec![Seat {
-                name: "m0".to_owned(),
-                peer_urls: "http://127.0.0.1:1".to_owned(),
-                data_dir: data_dir.clone(),
-                wal_dir: None,
-            }],
-            bump: None,
-            for_version: None,
-        };
+        let members = alone(data_dir.clone());
         let progress = Arc::new(Progress::new());
         let mut tell = |_: &Way| {};
         let work = restore(way, &members, &progress, &mut tell);
@@ -84,6 +73,22 @@ impl Ours {
             data_dir,
             outcome: made?,
         })
+    }
+}
+
+/// A member alone.
+pub fn alone(data_dir: PathBuf) -> Members {
+    Members {
+        initial_cluster: "m0=http://127.0.0.1:1".to_owned(),
+        token: "restored".to_owned(),
+        seats: vec![Seat {
+            name: "m0".to_owned(),
+            peer_urls: "http://127.0.0.1:1".to_owned(),
+            data_dir,
+            wal_dir: None,
+        }],
+        bump: None,
+        for_version: None,
     }
 }
 

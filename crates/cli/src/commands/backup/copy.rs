@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use quorate_backup::copy::{Copied, copy};
 use quorate_datadir::Progress;
 
-use super::{place, watched};
+use super::place::{self, Found};
+use super::{etcdbr, watched};
 use crate::arguments::backup::Copy;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
@@ -14,8 +15,11 @@ use crate::render::{facts, style};
 
 /// Copies it and says what was copied.
 pub async fn run(arguments: &Copy) -> Result<(), Failure> {
-    let archive = place::archive(&arguments.place).await?;
     let to = place::store(&arguments.to, &arguments.place).await?;
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(from, _) => return etcdbr::converted(arguments, &from, &to).await,
+    };
     let progress = Arc::new(Progress::new());
     let writer = place::writer();
     let work = copy(&archive, &to, &writer, &progress, Timestamp::now());

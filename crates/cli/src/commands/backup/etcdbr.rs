@@ -1,18 +1,20 @@
-//! `quorate backup …` on an archive that etcdbrctl wrote: it is listed, and restored from, as it lies there.
+//! `quorate backup …` on an archive that etcdbrctl wrote: it is listed, and restored from, as it lies there; copied, it becomes one
+//! of ours.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use quorate_backup::Store;
+use quorate_backup::etcdbr::convert::{Conversion, Converted, convert};
 use quorate_backup::etcdbr::restore::{Way, judge, restore};
 use quorate_backup::etcdbr::{Listing, Object, Wanted, plan};
 use quorate_backup::plan::{LEASE_TTL_DEFAULT, To};
+use quorate_backup::{Archive, Store};
 use quorate_datadir::{Members, Progress};
 use serde::Serialize;
 
-use super::watched;
+use super::{place, watched};
 use crate::arguments::Form;
-use crate::arguments::backup::Restore;
+use crate::arguments::backup::{Copy, Restore};
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::facts;
@@ -160,6 +162,42 @@ fn page(shown: &Shown) -> String {
     lines.push(("for", format!("etcd {}", shown.version)));
     lines.push(("seconds", format!("{:.1}", shown.seconds)));
     format!("\n{}", facts::page(&lines))
+}
+
+/// `quorate backup copy` from it: into an archive of ours.
+pub async fn converted(arguments: &Copy, from: &Store, to: &Store) -> Result<(), Failure> {
+    let key = place::key(&arguments.place)?;
+    let now = Timestamp::now();
+    let mut archive = Archive::open_or_begin(to, key, now).await?;
+    let (scratch, writer) = (place::scratch(None), place::writer());
+    let wanted = Conversion {
+        scratch: &scratch,
+        writer: &writer,
+    };
+    let progress = Arc::new(Progress::new());
+    let work = convert(from, &mut archive, wanted, &progress, now);
+    let converted = watched::watch("converted", &progress, work).await?;
+    for (object, why) in &converted.passed_over {
+        say::warning(&format!("{object} is passed over: {why}"));
+    }
+    form::show(arguments.output, &converted, || converted_page(&converted))
+}
+
+fn converted_page(converted: &Converted) -> String {
+    let mut lines = vec![
+        ("timeline", converted.timeline.to_string()),
+        ("full copies", converted.fulls.to_string()),
+        (
+            "deltas",
+            format!("{}, {} changes", converted.deltas, converted.rows),
+        ),
+        ("up to revision", converted.revision.to_string()),
+    ];
+    if converted.leases > 0 {
+        let text = format!("{} of unknown time to live", converted.leases);
+        lines.push(("leases", text));
+    }
+    facts::page(&lines)
 }
 
 /// What lies there.
