@@ -94,7 +94,7 @@ fuzz: host ## the readers of etcd's files under a fuzzer: TARGET=bolt, wal, snap
 	scripts/fuzz $(or $(TARGET),all) $(or $(SECONDS),600)
 
 .PHONY: e2e
-e2e: host tools ## the binary against real clusters, end to end: on this machine, then on a real Kubernetes
+e2e: host tools tools-stores ## the binary against real clusters, end to end: on this machine, then on a real Kubernetes
 	cargo build -p quorate
 	cargo test -p quorate-tests --features e2e -- --test-threads=1
 	$(MAKE) e2e-kube

@@ -14,6 +14,7 @@ use quorate_tests::backup::agent::{Agent, backup, json};
 use quorate_tests::backup::reference::{Point, now};
 use quorate_tests::backup::trio::Trio;
 use quorate_tests::backup::work::Work;
+use quorate_tests::cluster::{Cluster, kill_member};
 use quorate_tests::etcd::{self, Fault, Proxy, StoreKind, StoreServer};
 use quorate_wire::etcdserverpb::{LeaseLeasesRequest, LeaseLeasesResponse};
 use serde_json::Value;
@@ -251,4 +252,146 @@ fn every_point_comes_back_whatever_happens() {
         );
         std::fs::remove_dir_all(&into).unwrap();
     }
+}
+
+/// Restored, a cluster has a new id, and goes on in the same archive as a new timeline. Both lead back.
+#[test]
+fn a_restored_cluster_goes_on_in_the_same_archive() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let url = format!("file://{}", at("archive").display());
+    let version = etcd::newest("3.5");
+    let first = etcd::Start::new(&version, &at("first")).serve();
+    let agent = Agent::start(
+        &url,
+        &first.addresses().client,
+        &["--period", "1s"],
+        &at("first.log"),
+    );
+    for number in 0..50 {
+        first
+            .client()
+            .put(format!("/key/{number:02}").as_bytes(), b"first");
+    }
+    let before = Point::ask(&first.client(), true).expect("an answer");
+    await_end(&url, before.revision, &agent);
+    first.client().delete(b"/key/", b"/key0");
+    let mistake = Point::ask(&first.client(), true).expect("an answer");
+    await_end(&url, mistake.revision, &agent);
+    agent.stop();
+    first.stop();
+
+    let addresses = etcd::Addresses::free();
+    let members = format!("m0={}", addresses.peer);
+    let revision = before.revision.to_string();
+    let as_member = [
+        "--name",
+        "m0",
+        "--initial-cluster",
+        &members,
+        "--initial-advertise-peer-urls",
+        &addresses.peer,
+    ];
+    let token = ["--initial-cluster-token", "again"];
+    let wanted = [&["--to-revision", &revision][..], &as_member, &token].concat();
+    restore(&url, &at("second"), &wanted);
+    before.compare(&at("second"));
+    let start = etcd::Start {
+        addresses: Some(addresses.clone()),
+        ..etcd::Start::new(&version, &at("second"))
+    };
+    let second = start.serve();
+    let agent = Agent::start(&url, &addresses.client, &["--period", "1s"], &at("second.log"));
+    second.client().put(b"/key/second", b"second");
+    let after = Point::ask(&second.client(), true).expect("an answer");
+    let began = Instant::now();
+    let list = loop {
+        let list = json(&["list", &url]);
+        if list["timelines"].as_array().is_some_and(|all| all.len() == 2) && end(&list) >= after.revision {
+            break list;
+        }
+        assert!(began.elapsed() < PATIENCE, "{list}\n{}", agent.said());
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let parent = &list["timelines"][1]["parent"];
+    assert_eq!(
+        (parent["timeline"].as_i64(), parent["revision"].as_i64()),
+        (Some(1), Some(before.revision))
+    );
+    agent.stop();
+    second.stop();
+
+    for (name, timeline, point) in [("a", "1", &mistake), ("b", "1", &before), ("c", "2", &after)] {
+        let revision = point.revision.to_string();
+        let restored = restore(
+            &url,
+            &at(name),
+            &["--timeline", timeline, "--to-revision", &revision],
+        );
+        assert_eq!(restored["timeline"].to_string(), timeline, "{restored}");
+        assert!(point.compare(&at(name)), "the hash of {name}");
+    }
+
+    // A stranger is turned away, and nothing of the archive changes.
+    let timelines = json(&["list", &url])["timelines"].clone();
+    let stranger = etcd::Start::new(&version, &at("stranger"))
+        .flag("--initial-cluster-token=stranger")
+        .serve();
+    let output = backup(&["run", &url, "--endpoints", &stranger.addresses().client]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("is that of cluster"), "{told}");
+    assert_eq!(json(&["list", &url])["timelines"], timelines, "{told}");
+}
+
+/// `quorate up` takes backups as its manifest says, through the death of the agent and of the supervisor.
+#[test]
+fn a_cluster_of_this_machine_is_backed_up_as_its_manifest_says() {
+    let version = etcd::newest("3.6");
+    let mut cluster = Cluster::new(1, &version);
+    let manifest = std::fs::read_to_string(cluster.manifest()).unwrap();
+    let manifest = format!("{manifest}  backup:\n    deltas:\n      period: 1s\n");
+    std::fs::write(cluster.manifest(), manifest).unwrap();
+    let url = format!("file://{}", cluster.root().join("archive").display());
+    cluster.up();
+    let mut agents = Vec::new();
+    for round in 0..3 {
+        cluster.await_ready(1, &version);
+        let status = cluster.await_status("an agent that writes, and everything in the archive", |status| {
+            let backup = status.backup.as_ref();
+            let report = backup.and_then(|backup| backup.report.as_ref());
+            let pid = backup.and_then(|backup| backup.pid);
+            pid.is_some_and(|pid| !agents.contains(&pid))
+                && report.is_some_and(|report| {
+                    report["state"] == "writing"
+                        && report["revision"].is_i64()
+                        && report["revision"] == report["archived"]
+                })
+        });
+        let backup = status.backup.expect("backups");
+        assert_eq!(backup.archive, url);
+        let agent = backup.pid.expect("an agent");
+        agents.push(agent);
+        match round {
+            0 => kill_member(agent),
+            1 => {
+                cluster.kill_supervisor();
+                // It ends with its supervisor, so that there are never two.
+                let began = Instant::now();
+                while Path::new(&format!("/proc/{agent}")).exists() {
+                    assert!(began.elapsed() < PATIENCE, "the agent outlives its supervisor");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                cluster.up();
+            }
+            _ => {}
+        }
+    }
+    assert!(cluster.must(&["status"]).contains("is in it"));
+    cluster.stop();
+    let list = json(&["list", &url]);
+    assert_eq!(
+        (newest(&list)["faults"].clone(), newest(&list)["gaps"].clone()),
+        (serde_json::json!([]), serde_json::json!([]))
+    );
 }

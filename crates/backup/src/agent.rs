@@ -53,7 +53,7 @@ pub const PERIOD: Duration = Duration::from_secs(20);
 /// The shortest period.
 pub const PERIOD_MIN: Duration = Duration::from_secs(1);
 /// How large a delta may grow before it is flushed, if nothing else is said.
-pub const SIZE: u64 = 8 << 20;
+pub const SIZE: u64 = 4 << 20;
 /// When full copies are taken, if nothing else is said: every day at midnight, UTC.
 pub const SCHEDULE: &str = "0 0 * * *";
 

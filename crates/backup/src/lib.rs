@@ -29,6 +29,7 @@ pub mod record;
 pub mod restore;
 pub mod retention;
 mod store;
+pub mod undo;
 pub mod verify;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};

@@ -140,8 +140,8 @@ impl Plan {
         self.leases.iter().map(row).collect()
     }
 
-    /// Which object is to blame for an error; the error itself if none is. `None` if it may be tried again as it is.
-    pub(crate) async fn blame(&self, error: Error) -> Result<Option<(String, String)>, Error> {
+    /// Which object is to blame for an error, and why; the error itself if none is.
+    pub(crate) async fn blame(&self, error: Error) -> Result<(String, String), Error> {
         let used =
             std::iter::once(&self.full.facts).chain(self.deltas.iter().map(|planned| &planned.delta.facts));
         let named = match &error {
@@ -152,7 +152,7 @@ impl Plan {
             return Err(error);
         };
         let why = book::fault(self.book.archive().store(), facts, error).await?;
-        Ok(Some((named, why)))
+        Ok((named, why))
     }
 
     /// The same point without an object that turned out to be damaged or gone.

@@ -266,5 +266,6 @@ async fn record(
         log.append(Entry::Prune(prune), now).await?;
         seen();
     }
+    log.raise_head(now).await;
     Ok(())
 }

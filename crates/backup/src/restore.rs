@@ -94,9 +94,7 @@ pub(crate) async fn carry_out<T: Send + 'static>(
             Ok(made) => return Ok((plan, made)),
             Err(error) => error,
         };
-        let Some((object, why)) = plan.blame(error).await? else {
-            continue;
-        };
+        let (object, why) = plan.blame(error).await?;
         plan = plan.without(&object, &why).await?;
         tell(&plan);
     }

@@ -52,6 +52,16 @@ impl Keys {
         }
     }
 
+    /// Those of them that come after this one.
+    pub fn after(&self, key: &[u8]) -> Keys {
+        let mut first = key.to_vec();
+        first.push(0);
+        Keys {
+            first,
+            end: self.end.clone(),
+        }
+    }
+
     /// Those that begin so; the empty prefix means every key.
     pub fn prefix(prefix: &[u8]) -> Keys {
         let mut end = prefix.to_vec();
@@ -320,5 +330,6 @@ mod tests {
         assert_eq!(Keys::prefix(b"a\xff\xff"), Keys::between(b"a\xff\xff", b"b"));
         assert_eq!(Keys::prefix(b"\xff"), Keys::from(b"\xff"));
         assert_eq!(Keys::prefix(b""), Keys::all());
+        assert_eq!(Keys::prefix(b"ab").after(b"ab1"), Keys::between(b"ab1\0", b"ac"));
     }
 }

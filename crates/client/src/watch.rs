@@ -92,6 +92,15 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Of these events, each the bytes of an `mvccpb.Event`.
+    pub fn new(revision: i64, continues: bool, events: Vec<Bytes>) -> Batch {
+        Batch {
+            revision,
+            continues,
+            events,
+        }
+    }
+
     /// How many events.
     pub fn len(&self) -> usize {
         self.events.len()

@@ -209,6 +209,14 @@ pub enum Error {
         /// What happened, and the last it said.
         why: String,
     },
+    /// An etcd that was to serve data did not.
+    #[error("{} did not serve the data: {why}", etcd.display())]
+    Serve {
+        /// The binary.
+        etcd: PathBuf,
+        /// What happened, and the last it said.
+        why: String,
+    },
     /// Something did not end in time.
     #[error("{what} did not end within {} s", limit.as_secs())]
     StillRunning {

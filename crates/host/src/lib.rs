@@ -27,10 +27,12 @@ mod log;
 mod manifest;
 mod observe;
 mod ports;
+mod privately;
 mod replay;
 pub mod revive;
 mod root;
 pub mod run;
+pub mod serve;
 mod status;
 pub mod supervise;
 

@@ -67,11 +67,11 @@ impl Point {
         let mut held: Vec<KeyValue> = Vec::new();
         for found in &found {
             held.push(KeyValue {
-                key: found.key.clone().into(),
+                key: found.key.clone(),
                 create_revision: found.create_revision,
                 mod_revision: found.mod_revision,
                 version: found.version,
-                value: values.get(found).expect("a value").into(),
+                value: values.get(found).expect("a value"),
                 lease: found.lease,
             });
         }

@@ -94,7 +94,7 @@ type Failed = Box<dyn std::error::Error>;
 
 impl Worker {
     fn key(&mut self) -> Vec<u8> {
-        format!("/work/{:04}", self.chance.usize(..KEYS)).into_bytes()
+        format!("/key/{:04}", self.chance.usize(..KEYS)).into_bytes()
     }
 
     fn put(&mut self) -> PutRequest {
@@ -108,11 +108,10 @@ impl Worker {
             _ => 0,
         };
         PutRequest {
-            key: self.key().into(),
+            key: self.key(),
             value: std::iter::repeat_with(|| self.chance.u8(..))
                 .take(length)
-                .collect::<Vec<u8>>()
-                .into(),
+                .collect(),
             lease,
             ..PutRequest::default()
         }
@@ -131,7 +130,7 @@ impl Worker {
             }
             600..720 => {
                 let request = DeleteRangeRequest {
-                    key: self.key().into(),
+                    key: self.key(),
                     ..DeleteRangeRequest::default()
                 };
                 let response: DeleteRangeResponse = client.try_call("KV/DeleteRange", request)?;
@@ -140,8 +139,8 @@ impl Worker {
             720..730 => {
                 let (from, to) = (self.key(), self.key());
                 let request = DeleteRangeRequest {
-                    key: from.clone().min(to.clone()).into(),
-                    range_end: from.max(to).into(),
+                    key: from.clone().min(to.clone()),
+                    range_end: from.max(to),
                     ..DeleteRangeRequest::default()
                 };
                 let response: DeleteRangeResponse = client.try_call("KV/DeleteRange", request)?;

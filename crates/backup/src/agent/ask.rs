@@ -22,6 +22,8 @@ use crate::record::Sample;
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// How often users and roles are looked at, at least and at most: in 3.5 that is an entry of the log.
 const AUTH_EVERY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+/// How often the members' addresses are learned anew.
+const LEARN_EVERY: Duration = Duration::from_secs(30);
 /// Leases asked for at once.
 const LEASES_AT_ONCE: usize = 4;
 /// A failure each second need not be told each second.
@@ -59,6 +61,13 @@ impl Asked {
         Ok(chosen.endpoint.clone())
     }
 
+    /// Learns the members' addresses anew: those known may all be gone one day.
+    async fn learn(&self) {
+        if let Ok(endpoint) = self.endpoint().await {
+            self.cluster.learn(&endpoint).await;
+        }
+    }
+
     /// It did not answer.
     pub async fn failed(&self, endpoint: &Endpoint) {
         let mut current = self.current.lock().await;
@@ -78,6 +87,7 @@ pub async fn sample(asked: Asked, period: Duration, notes: mpsc::Sender<Note>, b
     let mut every = tokio::time::interval(SAMPLE_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut auth_at: Option<Instant> = None;
+    let mut learned = Instant::now();
     let mut told: Option<Instant> = None;
     loop {
         every.tick().await;
@@ -94,6 +104,10 @@ pub async fn sample(asked: Asked, period: Duration, notes: mpsc::Sender<Note>, b
                 Ok(None) => {}
                 Err(error) => problem = Some(("looking at users and roles", error)),
             }
+        }
+        if problem.is_none() && learned.elapsed() >= LEARN_EVERY {
+            learned = Instant::now();
+            asked.learn().await;
         }
         match problem {
             None => told = None,

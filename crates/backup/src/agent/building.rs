@@ -8,9 +8,12 @@ use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::delta::{Builder, Content, Plain, Row};
+use crate::delta::{Builder, Content, FRAME_BYTES, Plain, Row};
 use crate::object::{Assembler, Facts, Kind, Packer, pack};
 use crate::{Archive, Error, Upload, names};
+
+/// More than this is not taken before it is needed.
+const SIZE_MAX: usize = 64 << 20;
 
 /// A delta that is being made.
 pub struct Building {
@@ -21,6 +24,8 @@ pub struct Building {
     assembler: Assembler,
     packer: Packer,
     stored: BytesMut,
+    /// So much it is expected to grow to.
+    size: usize,
     streaming: Option<(Upload, String)>,
     began: Option<(Instant, Timestamp)>,
 }
@@ -37,8 +42,8 @@ pub struct Sealed {
 }
 
 impl Building {
-    /// Begins one with the first row of revision `from`.
-    pub fn new(archive: &Archive, timeline: u32, from: i64) -> Result<Building, Error> {
+    /// Begins one with the first row of revision `from`, that will have about `size` bytes if it fills up.
+    pub fn new(archive: &Archive, timeline: u32, from: i64, size: u64) -> Result<Building, Error> {
         let (assembler, head) = Assembler::new("", Kind::Delta, archive.key())?;
         let packer = assembler.packer();
         Ok(Building {
@@ -49,6 +54,7 @@ impl Building {
             assembler,
             packer,
             stored: BytesMut::from(&head[..]),
+            size: usize::try_from(size).unwrap_or(usize::MAX).min(SIZE_MAX),
             streaming: None,
             began: None,
         })
@@ -109,6 +115,10 @@ impl Building {
         match &mut self.streaming {
             Some((upload, _)) => upload.write(bytes).await,
             None => {
+                // All at once: to double it again and again would take three times as much for a moment.
+                if self.assembler.frames() == 1 && bytes.len() >= FRAME_BYTES / 2 {
+                    self.stored.reserve(self.size + 2 * FRAME_BYTES);
+                }
                 self.stored.extend_from_slice(&bytes);
                 Ok(())
             }

@@ -20,6 +20,9 @@ use crate::Error;
 const MEMBERS_MAX: usize = 32;
 /// How long a member may take to say how it is.
 const STATUS_WITHIN: Duration = Duration::from_secs(2);
+/// How long it may take over the list of members, and how many are asked for it.
+const LIST_WITHIN: Duration = Duration::from_secs(1);
+const LISTS_ASKED: usize = 2;
 
 /// How a cluster is reached.
 #[derive(Debug, Clone, Default)]
@@ -210,20 +213,27 @@ impl Cluster {
             return Err(problem.unwrap_or_else(|| Error::refused("no member answers", "check the addresses")));
         }
         found.sort_by_key(|one| one.status.member_id);
-        self.list(&found).await;
+        for one in found
+            .iter()
+            .filter(|one| !one.status.is_learner)
+            .take(LISTS_ASKED)
+        {
+            if self.learn(&one.endpoint).await {
+                break;
+            }
+        }
         Ok(found)
     }
 
-    /// Learns the members' addresses from one that has a quorum.
-    async fn list(&self, found: &[Answering]) {
-        for one in found {
-            if let Ok(list) = one.endpoint.member_list_linearizable().await {
-                let urls = list.members.into_iter().flat_map(|member| member.client_urls);
-                let urls = urls.take(MEMBERS_MAX).collect();
-                self.with(|shared| shared.listed = urls);
-                return;
-            }
-        }
+    /// Learns the members' addresses from this one, if it has a quorum.
+    pub async fn learn(&self, from: &Endpoint) -> bool {
+        let Ok(list) = from.within(LIST_WITHIN).member_list_linearizable().await else {
+            return false;
+        };
+        let urls = list.members.into_iter().flat_map(|member| member.client_urls);
+        let urls = urls.take(MEMBERS_MAX).collect();
+        self.with(|shared| shared.listed = urls);
+        true
     }
 }
 

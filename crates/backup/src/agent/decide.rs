@@ -85,7 +85,8 @@ pub fn flush(waiting: &Waiting, pace: &Pace) -> Flush {
 
 /// Whether there is room for more events: at most one delta on its way and one that is full.
 pub fn may_read(waiting: &Waiting, pace: &Pace) -> bool {
-    !waiting.stopping && !(waiting.busy && waiting.stored >= pace.size)
+    let no_room = waiting.busy && waiting.stored >= pace.size;
+    !waiting.stopping && !no_room
 }
 
 /// Why a full copy is taken.
@@ -462,6 +463,7 @@ mod tests {
             writer: writer.to_owned(),
             at: at(1000),
             every,
+            sample: None,
         };
         let now = at(1030);
         let zero = Duration::ZERO;

@@ -19,8 +19,8 @@ use crate::object::{Assembler, Facts, Frame, Kind, pack};
 use crate::record::{Full, Hash, Made};
 use crate::{Archive, Error, Upload, names};
 
-/// A frame of a full copy, unpacked.
-const FRAME_BYTES: usize = 4 << 20;
+/// A frame of a full copy, unpacked: small, since several are in memory beside the deltas.
+const FRAME_BYTES: usize = 2 << 20;
 /// Frames that are packed at once.
 const PACKED_AT_ONCE: usize = 2;
 /// How long a member may take over a hash.

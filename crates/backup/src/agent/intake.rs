@@ -5,6 +5,9 @@
 //! the key alone; its place in its revision is counted here, since a watch does not tell it.
 //! Never: a delta that ends inside a revision; memory for more than one that is full and a message.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use quorate_client::{Batch, Event, EventKind};
@@ -72,7 +75,7 @@ impl Intake {
             archive: archive.clone(),
             timeline,
             pace,
-            building: Building::new(archive, timeline, known + 1)?,
+            building: Building::new(archive, timeline, known + 1, pace.size)?,
             last: end_of(known),
             complete: known,
             cursor: None,
@@ -245,7 +248,7 @@ impl Intake {
         if self.building.rows() == 0 {
             return Ok(());
         }
-        let next = Building::new(&self.archive, self.timeline, self.last.main + 1)?;
+        let next = Building::new(&self.archive, self.timeline, self.last.main + 1, self.pace.size)?;
         let sealed = std::mem::replace(&mut self.building, next).seal().await?;
         let content = sealed.content;
         let delta = Delta {
@@ -307,7 +310,7 @@ impl Intake {
     }
 
     fn begin_behind(&mut self, known: i64) -> Result<(), Error> {
-        self.building = Building::new(&self.archive, self.timeline, known + 1)?;
+        self.building = Building::new(&self.archive, self.timeline, known + 1, self.pace.size)?;
         (self.last, self.complete) = (end_of(known), known);
         (self.whole, self.held, self.holes) = (true, None, 0);
         Ok(())

@@ -3,13 +3,14 @@
 use quorate_client::AuthStatus;
 
 use crate::Error;
+use crate::log::Tail;
 use crate::record::{Entry, Full, Sample};
 
 /// Something that happened.
 #[derive(Debug)]
 pub enum Note {
-    /// This is in the archive now.
-    Written(Box<Entry>),
+    /// This is in the archive now, and what its log has come to.
+    Written(Box<(Entry, Tail)>),
     /// Another agent has taken over.
     Relieved(Error),
     /// The clock and the revision.

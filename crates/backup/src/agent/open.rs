@@ -77,7 +77,7 @@ pub async fn open(opening: Opening<'_>) -> Result<Place, Error> {
                     "the archive in {} is that of cluster {theirs}, and this is cluster {id:x}",
                     store.describe()
                 ),
-                "give this cluster an archive of its own; if it is to go on in this one, say so with --adopt",
+                "give this cluster an archive of its own; if it is to go on in this one, say so with --new-timeline",
             ));
         }
     };

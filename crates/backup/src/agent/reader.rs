@@ -48,8 +48,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Watches from a revision on of which everything is known.
-    pub fn start(cluster: Cluster, known: i64, board: Board) -> Reader {
+    /// Watches, after a pause, from a revision on of which everything is known.
+    pub fn start(cluster: Cluster, known: i64, pause: Duration, board: Board) -> Reader {
         let (sender, messages) = mpsc::channel(1);
         let again = Arc::new(Notify::new());
         let keeping = Keeping {
@@ -61,7 +61,10 @@ impl Reader {
             tries: 0,
             broken: 0,
         };
-        let task = tokio::spawn(keeping.run());
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            keeping.run().await;
+        });
         Reader {
             messages,
             again,

@@ -25,8 +25,8 @@ use super::reader::{Read, Reader};
 use super::status::{Board, State};
 use super::writer::{self, Job};
 use super::{Options, describe};
-use crate::log::Log;
-use crate::record::{Entry, Full};
+use crate::log::{Log, Tail};
+use crate::record::{Entry, Full, Sample};
 use crate::{Archive, Error};
 
 /// Notes that wait.
@@ -41,9 +41,11 @@ const STOP_WITHIN: Duration = Duration::from_secs(30);
 const FOREIGN_FOR: Duration = Duration::from_secs(5);
 /// So many samples in a row that are behind what was seen.
 const BEHIND_BEFORE_REOPEN: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How work ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// It was told to stop, and what could be flushed is.
     Stopped,
@@ -76,10 +78,15 @@ struct Work<'a> {
     auth_full: Option<u64>,
     /// A full copy that waits for the sequence to reach it, since it is the first.
     early: Option<Full>,
+    /// The newest sample, for the sign of life.
+    clock: watch::Sender<Option<Sample>>,
     heard: Instant,
     behind: u32,
-    stopping: Option<Instant>,
+    /// Since when it has been ending, and how it is to end.
+    stopping: Option<(Instant, End)>,
     end: Option<End>,
+    /// How often in a row a watch was torn, or a stream into the store broke.
+    anew: u32,
 }
 
 /// Works until there is a reason to end.
@@ -127,7 +134,14 @@ pub async fn work(
         notes.clone(),
         board.clone(),
     ));
-    tasks.spawn(keep::keep(log.clone(), epoch, notes.clone(), board.clone()));
+    let (clock, clock_out) = watch::channel(None);
+    tasks.spawn(keep::keep(
+        log.clone(),
+        epoch,
+        clock_out,
+        notes.clone(),
+        board.clone(),
+    ));
     tasks.spawn(ask::sample(
         asked.clone(),
         options.pace.period,
@@ -136,15 +150,21 @@ pub async fn work(
     ));
     tasks.spawn(ask::leases(asked, ids_in, notes.clone()));
     let begun = tail.end.is_some();
-    let clock = tail.last_sample;
     let mut work = Work {
         options,
         timeline: origin.timeline,
         cluster: cluster.clone(),
         log,
-        intake: Intake::new(&archive, origin.timeline, known, begun, options.pace, clock)?,
+        intake: Intake::new(
+            &archive,
+            origin.timeline,
+            known,
+            begun,
+            options.pace,
+            tail.last_sample,
+        )?,
         archive,
-        reader: Reader::start(cluster.clone(), known, board.clone()),
+        reader: Reader::start(cluster.clone(), known, Duration::ZERO, board.clone()),
         board,
         jobs,
         busy: false,
@@ -161,10 +181,12 @@ pub async fn work(
         auth_now: None,
         auth_full: tail.last_full.as_ref().map(|(full, _)| full.auth_revision),
         early: None,
+        clock,
         heard: Instant::now(),
         behind: 0,
         stopping: None,
         end: None,
+        anew: 0,
     };
     let end = work.run(&mut incoming, stop).await?;
     work.close(&end).await;
@@ -177,6 +199,7 @@ impl Work<'_> {
         incoming: &mut mpsc::Receiver<Note>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<End, Error> {
+        let mut stopped = false;
         loop {
             let wake = self.turn().await?;
             if let Some(end) = self.end.take() {
@@ -188,15 +211,24 @@ impl Work<'_> {
                 self.heard = Instant::now();
             }
             tokio::select! {
-                Some(note) = incoming.recv() => self.note(note).await?,
+                Some(note) = incoming.recv() => self.note(note),
                 read = self.reader.next(), if reading => match read {
                     Some(read) => self.read(read).await?,
                     None => self.watch_anew(self.intake.complete()),
                 },
-                _ = stop.changed(), if self.stopping.is_none() => self.stopping = Some(Instant::now()),
+                _ = stop.changed(), if !stopped => {
+                    stopped = true;
+                    self.wind_down(End::Stopped);
+                }
                 () = tokio::time::sleep(wake) => {}
             }
         }
+    }
+
+    /// Ends, once what has come is flushed.
+    fn wind_down(&mut self, end: End) {
+        let since = self.stopping.take().map_or_else(Instant::now, |(since, _)| since);
+        self.stopping = Some((since, end));
     }
 
     /// It stops, and what has come is whole: nothing more is read.
@@ -213,19 +245,26 @@ impl Work<'_> {
         self.begin_full();
         self.show();
         if self.cluster.foreign_for() >= FOREIGN_FOR {
-            tracing::warn!("the cluster is another than before");
-            self.end = Some(End::Reopen);
+            self.reopen("the cluster is another than before");
         }
-        if let Some(since) = self.stopping {
+        if let Some((since, end)) = self.stopping {
             let rest = self.intake.building().rows() > 0 || !self.intake.outbox.is_empty() || self.busy;
             if !rest || since.elapsed() > STOP_WITHIN {
-                self.end = Some(End::Stopped);
+                self.end.get_or_insert(end);
             }
         }
         Ok(match flushed {
             Flush::Wait(left) => left.min(TURN),
             _ => TURN,
         })
+    }
+
+    /// What has come is of the cluster as it was: flushed, before the archive is opened anew.
+    fn reopen(&mut self, why: &str) {
+        if self.stopping.is_none() {
+            tracing::warn!("{why}; the archive is opened anew");
+            self.wind_down(End::Reopen);
+        }
     }
 
     /// Goes on with a message that waits, and flushes. What streams into a store that fails is begun anew.
@@ -253,6 +292,7 @@ impl Work<'_> {
         self.board
             .failed("writing a large delta", error, Timestamp::now());
         let known = self.intake.give_up()?;
+        self.anew = self.anew.saturating_add(1);
         self.watch_anew(known);
         Ok(())
     }
@@ -264,11 +304,16 @@ impl Work<'_> {
         );
         self.board
             .failed("watching the cluster", &error, Timestamp::now());
+        self.anew = self.anew.saturating_add(1);
         self.watch_anew(self.intake.complete());
     }
 
     fn watch_anew(&mut self, known: i64) {
-        self.reader = Reader::start(self.cluster.clone(), known, self.board.clone());
+        let pause = match self.anew {
+            0 => Duration::ZERO,
+            tries => decide::pause(tries, FIRST_PAUSE, LONGEST_PAUSE),
+        };
+        self.reader = Reader::start(self.cluster.clone(), known, pause, self.board.clone());
     }
 
     async fn read(&mut self, read: Read) -> Result<(), Error> {
@@ -370,9 +415,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn note(&mut self, note: Note) -> Result<(), Error> {
+    fn note(&mut self, note: Note) {
         match note {
-            Note::Written(entry) => self.written(&entry).await,
+            Note::Written(written) => self.written(&written.0, &written.1),
             Note::Relieved(error) => {
                 tracing::warn!(%error, "this agent writes no more");
                 self.board.failed("writing the archive", &error, Timestamp::now());
@@ -392,21 +437,20 @@ impl Work<'_> {
                 }
             },
         }
-        Ok(())
     }
 
-    fn sampled(&mut self, sample: crate::record::Sample) {
+    fn sampled(&mut self, sample: Sample) {
         // A read that a quorum agreed to is never behind what a watch told, unless history was cut.
         self.behind = match sample.revision < self.intake.complete() {
             true => self.behind + 1,
             false => 0,
         };
         if self.behind >= BEHIND_BEFORE_REOPEN {
-            tracing::warn!(revision = sample.revision, "the cluster's history was cut");
-            self.end = Some(End::Reopen);
+            self.reopen("the cluster's history was cut");
             return;
         }
         self.intake.samples.take(sample);
+        self.clock.send_replace(self.intake.samples.newest());
         if sample.revision > self.intake.newest() && self.heard.elapsed() > decide::STALLED {
             tracing::warn!("the watch tells nothing although there is something to tell; another is opened");
             self.heard = Instant::now();
@@ -414,10 +458,11 @@ impl Work<'_> {
         }
     }
 
-    async fn written(&mut self, entry: &Entry) {
+    fn written(&mut self, entry: &Entry, tail: &Tail) {
         self.busy = false;
         match entry {
             Entry::Delta(delta) => {
+                self.anew = 0;
                 self.intake.samples.forget_until(delta.to);
                 self.board.update(|status| {
                     status.deltas += 1;
@@ -437,9 +482,7 @@ impl Work<'_> {
             }
             _ => {}
         }
-        // The writer has let go of it by now, and the sign of life takes it only for a moment.
-        let log = self.log.lock().await;
-        self.board.update(|status| keep::show(status, log.tail()));
+        self.board.update(|status| keep::show(status, tail));
     }
 
     fn show(&self) {
@@ -460,7 +503,10 @@ impl Work<'_> {
     async fn close(mut self, end: &End) {
         self.tasks.shutdown().await;
         if *end == End::Stopped {
-            let log = self.log.lock().await;
+            let mut log = self.log.lock().await;
+            if let Some(sample) = self.intake.samples.newest() {
+                log.set_sample(sample);
+            }
             if let Err(error) = log.say_head(0, Timestamp::now()).await {
                 tracing::debug!(error = describe(&error), "the end was not told");
             }

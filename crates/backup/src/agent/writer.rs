@@ -47,7 +47,7 @@ pub async fn write(
             }
         }
         let written = match append(&log, &entry, &board).await {
-            Ok(()) => Note::Written(Box::new(entry)),
+            Ok(tail) => Note::Written(Box::new((entry, tail))),
             Err(error) => Note::Relieved(error),
         };
         let over = matches!(written, Note::Relieved(_));
@@ -63,28 +63,30 @@ async fn failed(board: &Board, doing: &'static str, error: &Error, tries: u32) {
 }
 
 /// Appends until it is there. An error only if another agent has taken over.
-async fn append(log: &Mutex<Log>, entry: &Entry, board: &Board) -> Result<(), Error> {
+async fn append(log: &Mutex<Log>, entry: &Entry, board: &Board) -> Result<Tail, Error> {
     let at = Timestamp::now();
-    for tries in 1.. {
+    let mut tries = 1;
+    loop {
         let appended = attempt(&mut *log.lock().await, entry, at, tries).await;
         match appended {
-            Ok(()) => return Ok(()),
+            Ok(tail) => return Ok(tail),
             Err(error @ Error::Fenced { .. }) => return Err(error),
             Err(error) => failed(board, "recording what was written", &error, tries).await,
         }
+        tries = tries.saturating_add(1);
     }
-    Ok(())
 }
 
-async fn attempt(log: &mut Log, entry: &Entry, at: Timestamp, tries: u32) -> Result<(), Error> {
+async fn attempt(log: &mut Log, entry: &Entry, at: Timestamp, tries: u32) -> Result<Tail, Error> {
     if tries > 1 {
         // An attempt that seemed to fail may have succeeded.
         log.catch_up().await?;
         if is_recorded(log.tail(), entry) {
-            return Ok(());
+            return Ok(log.tail().clone());
         }
     }
-    log.append(entry.clone(), at).await.map(|_| ())
+    log.append(entry.clone(), at).await?;
+    Ok(log.tail().clone())
 }
 
 /// Whether the log ends with this. Only the agent extends the sequence, and it writes one thing at a time.

@@ -289,6 +289,10 @@ fn name_new(from: &Path, to: &Path) -> io::Result<Created> {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
         Err(errno) => return Err(errno.into()),
     }
+    link_new(from, to)
+}
+
+fn link_new(from: &Path, to: &Path) -> io::Result<Created> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(Created::New),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::Exists),
@@ -372,12 +376,15 @@ mod tests {
     /// Either way of naming keeps what has the name.
     #[test]
     fn a_name_is_given_once() {
-        let home = tempfile::tempdir().unwrap();
-        let [a, b] = ["a", "b"].map(|name| home.path().join(name));
-        fs::write(&a, "a").unwrap();
-        fs::write(&b, "b").unwrap();
-        assert_eq!(name_new(&a, &b).unwrap(), Created::Exists);
-        assert_eq!(fs::read(&b).unwrap(), b"b");
-        assert_eq!(name_new(&a, &home.path().join("c")).unwrap(), Created::New);
+        for name_it in [name_new, link_new] {
+            let home = tempfile::tempdir().unwrap();
+            let [a, b, c] = ["a", "b", "c"].map(|name| home.path().join(name));
+            fs::write(&a, "a").unwrap();
+            fs::write(&b, "b").unwrap();
+            assert_eq!(name_it(&a, &b).unwrap(), Created::Exists);
+            assert_eq!(fs::read(&b).unwrap(), b"b");
+            assert_eq!(name_it(&a, &c).unwrap(), Created::New);
+            assert_eq!(fs::read(&c).unwrap(), b"a");
+        }
     }
 }

@@ -379,3 +379,79 @@ fn one_line(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     plain.take(MESSAGE_LIMIT).collect::<String>().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(text: &str) -> Failure {
+        let at = Whereabouts {
+            kind: "bucket",
+            bucket: "b".into(),
+            endpoint: "https://e".into(),
+            credentials: "access key k".into(),
+        };
+        let error = object_store::Error::Generic {
+            store: "test",
+            source: text.into(),
+        };
+        Failure::of_object(&at, &error)
+    }
+
+    fn answer(status: &str, body: &str) -> Failure {
+        failure(&format!("Server returned non-2xx status code: {status}: {body}"))
+    }
+
+    #[test]
+    fn answers_of_every_kind_are_understood() {
+        let key = "<Error><Code>NoSuchKey</Code><Message>gone</Message></Error>";
+        for (status, body, wanted) in [
+            ("404 Not Found", key, Trouble::Missing),
+            ("404 Not Found", "", Trouble::Missing),
+            ("404 Not Found", "<Code>NoSuchWebsite</Code>", Trouble::Other),
+            ("404 Not Found", "<Code>NoSuchBucket</Code>", Trouble::NoBucket),
+            (
+                "404 Not Found",
+                r#"{"error": {"message": "The specified bucket does not exist."}}"#,
+                Trouble::NoBucket,
+            ),
+            (
+                "403 Forbidden",
+                r#"{"error":{"errors":[{"reason":"retentionPolicyNotMet"}]}}"#,
+                Trouble::Locked,
+            ),
+            ("403 Forbidden", "<Code>QuotaExceeded</Code>", Trouble::Full),
+            ("401 Unauthorized", "", Trouble::Denied),
+            ("400 Bad Request", "<Code>ExpiredToken</Code>", Trouble::Denied),
+            ("400 Bad Request", "<Code>InvalidArgument</Code>", Trouble::Other),
+            ("429 Too Many Requests", "", Trouble::Throttled),
+            ("503 Service Unavailable", "", Trouble::Throttled),
+            ("500 Internal Server Error", "", Trouble::Unreachable),
+            ("501 Not Implemented", "", Trouble::Other),
+            ("507 Insufficient Storage", "", Trouble::Full),
+        ] {
+            assert_eq!(answer(status, body).trouble, wanted, "{status} {body}");
+        }
+        let late = failure("Server returned error response: <Error><Code>SlowDown</Code></Error>");
+        assert_eq!(late.trouble, Trouble::Throttled);
+        let late = failure("Server returned error response: <Error><Code>InternalError</Code></Error>");
+        assert_eq!(late.trouble, Trouble::Unreachable);
+    }
+
+    #[test]
+    fn nothing_of_a_body_is_shown_but_its_code_and_message() {
+        let body = "<Error><Code>SignatureDoesNotMatch</Code><Message>no\nmatch</Message>\
+                    <StringToSign>hunter2</StringToSign></Error>";
+        let failure = answer("403 Forbidden", body);
+        assert!(
+            failure.why.contains("403, SignatureDoesNotMatch, no match"),
+            "{failure:?}"
+        );
+        assert!(!failure.why.contains("hunter2"), "{failure:?}");
+        let long = answer(
+            "400 Bad Request",
+            &format!("<Message>{}</Message>", "x".repeat(10_000)),
+        );
+        assert!(long.why.len() < 500, "{}", long.why.len());
+    }
+}

@@ -1,5 +1,7 @@
 //! The agent on real etcd, with a store in a directory.
 
+mod chaos;
 mod every_version;
+mod members;
 mod trouble;
 mod world;

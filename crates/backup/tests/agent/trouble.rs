@@ -302,7 +302,7 @@ async fn clusters_change() {
     options.store = world.store().await;
     let refused = Agent::start(options.clone()).ended().await.unwrap_err();
     assert!(
-        matches!(&refused, Error::Refused { what, advice } if what.contains("is that of cluster") && advice.contains("--adopt")),
+        matches!(&refused, Error::Refused { what, advice } if what.contains("is that of cluster") && advice.contains("--new-timeline")),
         "{refused}"
     );
     let id = |world: &World| {

@@ -99,23 +99,27 @@ impl World {
 
     /// All rows that etcd has now.
     pub async fn etcd_rows(&self) -> Rows {
-        let path = self.dir.path().join("compared.db");
-        let mut stream = self.endpoint().snapshot().await.unwrap();
-        let mut bytes = Vec::new();
-        while let Some(piece) = stream.next_chunk().await.unwrap() {
-            bytes.extend_from_slice(&piece);
-        }
-        std::fs::write(&path, bytes).unwrap();
-        let source = Source::open(&path).unwrap();
-        let mut history = source.history().unwrap();
-        let mut rows = Rows::new();
-        while let Some((key, value)) = history.next().unwrap() {
-            let key = RowKey::read(key).unwrap();
-            let revision = (key.revision.main, key.revision.sub);
-            rows.insert(revision, (key.tombstone, value.to_vec()));
-        }
-        rows
+        rows_of(&self.endpoint(), &self.dir.path().join("compared.db")).await
     }
+}
+
+/// All rows that a member has now.
+pub async fn rows_of(endpoint: &Endpoint, path: &Path) -> Rows {
+    let mut stream = endpoint.snapshot().await.unwrap();
+    let mut bytes = Vec::new();
+    while let Some(piece) = stream.next_chunk().await.unwrap() {
+        bytes.extend_from_slice(&piece);
+    }
+    std::fs::write(path, bytes).unwrap();
+    let source = Source::open(path).unwrap();
+    let mut history = source.history().unwrap();
+    let mut rows = Rows::new();
+    while let Some((key, value)) = history.next().unwrap() {
+        let key = RowKey::read(key).unwrap();
+        let revision = (key.revision.main, key.revision.sub);
+        rows.insert(revision, (key.tombstone, value.to_vec()));
+    }
+    rows
 }
 
 async fn serve(start: &Start) -> Server {

@@ -241,9 +241,12 @@ pub struct Verify {
     /// Which timeline [default: the newest]
     #[arg(long, value_name = "N")]
     pub timeline: Option<u32>,
-    /// Up to this revision [default: the last]
-    #[arg(long, value_name = "REVISION", value_parser = revision)]
-    pub to_revision: Option<i64>,
+    /// Hold every full copy against the one before it, not only the newest
+    #[arg(long)]
+    pub every_full: bool,
+    /// Do not record in the archive what was proven
+    #[arg(long)]
+    pub no_record: bool,
     /// Where the database is rebuilt [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
@@ -438,6 +441,9 @@ pub struct Undo {
     /// Do it
     #[arg(long)]
     pub apply: bool,
+    /// Go on where one would be asked
+    #[arg(short, long)]
+    pub yes: bool,
     /// Where the states are rebuilt [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,

@@ -10,6 +10,9 @@ mod prune;
 mod reach;
 mod restore;
 mod run;
+mod served;
+mod undo;
+mod verify;
 mod watched;
 
 use std::path::PathBuf;
@@ -28,6 +31,7 @@ pub fn run(root: Option<PathBuf>, command: BackupCommand) -> Result<(), Failure>
         BackupCommand::Restore(arguments) => in_runtime(restore::run(*arguments)),
         BackupCommand::Copy(arguments) => in_runtime(copy::run(&arguments)),
         BackupCommand::Compact(arguments) => in_runtime(compact::run(&arguments)),
-        _ => Err(Failure::failed("not yet")),
+        BackupCommand::Verify(arguments) => in_runtime(verify::run(root, &arguments)),
+        BackupCommand::Undo(arguments) => in_runtime(undo::run(*arguments)),
     }
 }

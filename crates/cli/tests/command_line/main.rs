@@ -1,5 +1,8 @@
 //! The real binary, run as a user runs it.
 
+mod agent;
+mod backup;
+mod backup_bad_input;
 mod bad_input;
 mod etcd;
 mod explain;

@@ -74,10 +74,7 @@ pub async fn run(root: Option<PathBuf>, arguments: Now) -> Result<(), Failure> {
             .log
             .append(Entry::Full(full.clone()), Timestamp::now())
             .await?;
-        // Where no agent says how far the log is, this does.
-        if place.log.head().await.ok().flatten().is_none() {
-            place.log.say_head(0, Timestamp::now()).await?;
-        }
+        place.log.raise_head(Timestamp::now()).await;
         Ok((full, place.origin.timeline, place.fenced))
     };
     let (full, timeline, fenced) = watched::watch("copied", &progress, work).await?;

@@ -198,7 +198,7 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
 }
 
 /// Goes on only if what is not quite what was asked for is agreed to.
-fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
+pub fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
     if consents.is_empty() || yes {
         return Ok(());
     }

@@ -1,0 +1,264 @@
+//! Undo: what vanished or changed under a prefix between two points, put back on a live cluster.
+//!
+//! In: an archive, two points of one timeline, a live cluster. Out: first what would be done, key by key; then guarded
+//! transactions: a key is written only if it is still as it was at the second point. Whatever was changed since is left
+//! alone and told. A key that had a lease comes back without one.
+//! Never: a key outside the prefix; a later change overwritten; a cluster written whose history this is not.
+
+mod apply;
+mod compare;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use quorate_client::{Endpoint, Keys, Range};
+use quorate_datadir::view::Found;
+use quorate_datadir::{Progress, Source};
+use serde::Serialize;
+
+use crate::agent::Cluster;
+use crate::compact::Workshop;
+use crate::plan::{To, Wanted};
+use crate::{Archive, Error};
+
+pub use apply::Done;
+
+/// Keys that may be undone at once.
+pub const KEYS_MAX: usize = 1_000_000;
+/// Keys that a live cluster is asked for at a time.
+const PAGE: i64 = 5_000;
+
+/// What is to be undone.
+#[derive(Debug, Clone, Copy)]
+pub struct Undo<'a> {
+    /// Keys that begin so.
+    pub prefix: &'a [u8],
+    /// Of which timeline; the newest if none is named.
+    pub timeline: Option<u32>,
+    /// The point before.
+    pub from: To,
+    /// The point after.
+    pub to: To,
+    /// What becomes of keys that are new.
+    pub new_keys: NewKeys,
+    /// Where the states are rebuilt.
+    pub scratch: &'a Path,
+}
+
+/// What becomes of keys that were not there at the first point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NewKeys {
+    /// They stay.
+    #[default]
+    Stay,
+    /// They are deleted.
+    Go,
+}
+
+/// What happened to a key between the points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Happened {
+    /// It vanished.
+    Vanished,
+    /// It has another value.
+    Changed,
+    /// It is new.
+    Appeared,
+}
+
+/// What will become of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fate {
+    /// It is put back as it was.
+    PutBack,
+    /// It is deleted.
+    Deleted,
+    /// It is as it was already.
+    Already,
+    /// It was changed again since, and is left alone.
+    ChangedSince,
+    /// It is new, and stays.
+    Stays,
+}
+
+/// A key that differs between the points.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// The key.
+    pub key: Vec<u8>,
+    /// What happened to it.
+    pub happened: Happened,
+    /// What will become of it, or became of it.
+    pub fate: Fate,
+    /// It had a lease, and comes back without one.
+    pub had_lease: bool,
+    /// How long the value is that comes back.
+    pub value_bytes: u64,
+    /// Its revision at the second point; 0 if it was not there.
+    expected: i64,
+    /// Where its value is, at the first point.
+    found: Option<Found>,
+}
+
+/// What would be done.
+pub struct Undoing {
+    /// The timeline.
+    pub timeline: u32,
+    /// The revision of the first point.
+    pub from: i64,
+    /// The revision of the second.
+    pub to: i64,
+    /// What one should know about how these were found.
+    pub notes: Vec<String>,
+    /// What has to be agreed to.
+    pub consents: Vec<String>,
+    /// The keys.
+    pub items: Vec<Item>,
+    before: Arc<Source>,
+    _work: Workshop,
+}
+
+impl Undoing {
+    /// How many keys have this fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.items.iter().filter(|item| item.fate == fate).count()
+    }
+
+    /// How many keys come back without the lease that they had.
+    pub fn without_lease(&self) -> usize {
+        let back = |item: &&Item| item.had_lease && item.fate == Fate::PutBack;
+        self.items.iter().filter(back).count()
+    }
+}
+
+/// Finds out what is to be done. Nothing is written but in the scratch directory.
+pub async fn plan(
+    archive: &Archive,
+    wanted: &Undo<'_>,
+    cluster: &Cluster,
+    progress: &Arc<Progress>,
+    now: Timestamp,
+) -> Result<Undoing, Error> {
+    let timeline = archive.timeline(wanted.timeline)?;
+    let endpoint = own(archive, timeline.timeline, cluster).await?;
+    let point = |to: To| Wanted {
+        timeline: Some(timeline.timeline),
+        to,
+    };
+    let first = crate::plan::plan(archive, point(wanted.from)).await?;
+    let second = crate::plan::plan(archive, point(wanted.to)).await?;
+    if first.revision >= second.revision {
+        return Err(Error::refused(
+            format!(
+                "the first point is revision {}, the second revision {}: there is nothing between them",
+                first.revision, second.revision
+            ),
+            "name the point before the mistake with --from, and one after it with --to",
+        ));
+    }
+    let mut notes = first.notes();
+    notes.extend(second.notes());
+    notes.dedup();
+    let mut consents = first.consents();
+    consents.extend(second.consents());
+    let (from, to) = (first.revision, second.revision);
+    let work = Workshop::in_dir(wanted.scratch, "undo")?;
+    let states = compare::rebuild(archive, (first, second), work.path(), progress, now).await?;
+    let mut items = compare::differences(&states, (from, to), wanted, progress).await?;
+    judge(&endpoint, &states.before, wanted.prefix, &mut items).await?;
+    Ok(Undoing {
+        timeline: timeline.timeline,
+        from,
+        to,
+        notes,
+        consents,
+        items,
+        before: states.before,
+        _work: work,
+    })
+}
+
+/// Carries it out: what [`plan`] found is put back.
+pub async fn apply(
+    undoing: &mut Undoing,
+    cluster: &Cluster,
+    progress: &Arc<Progress>,
+) -> Result<Done, Error> {
+    apply::run(undoing, cluster, progress).await
+}
+
+/// A member of the cluster whose history this is, or of one that was made from it.
+async fn own(archive: &Archive, timeline: u32, cluster: &Cluster) -> Result<Endpoint, Error> {
+    let (id, _) = cluster.identify().await?;
+    let known = archive
+        .timelines()
+        .iter()
+        .any(|origin| origin.timeline >= timeline && origin.cluster() == Some(id));
+    if !known && archive.restored(id).await?.is_none() {
+        return Err(Error::refused(
+            format!(
+                "the cluster there is {id:x}, and the archive in {} is of another",
+                archive.store().describe()
+            ),
+            "name the cluster that this archive is of; `quorate backup list` shows its id",
+        ));
+    }
+    cluster.expect(id);
+    voting(cluster).await
+}
+
+/// A member that can be asked for anything.
+async fn voting(cluster: &Cluster) -> Result<Endpoint, Error> {
+    let members = cluster.survey().await?;
+    let one = members
+        .into_iter()
+        .find(|one| !one.status.is_learner && one.status.leader.is_some());
+    one.map(|one| one.endpoint).ok_or_else(|| {
+        Error::refused(
+            "no voting member that has a leader answers",
+            "the cluster needs a quorum",
+        )
+    })
+}
+
+/// Holds the keys against the live cluster.
+async fn judge(
+    endpoint: &Endpoint,
+    before: &Arc<Source>,
+    prefix: &[u8],
+    items: &mut [Item],
+) -> Result<(), Error> {
+    // Both in the order of their bytes.
+    items.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    let mut keys = Keys::prefix(prefix);
+    let mut live: Vec<i64> = vec![0; items.len()];
+    loop {
+        let page = endpoint.read_range(Range {
+            limit: PAGE,
+            keys_only: true,
+            ..Range::of(keys.clone())
+        });
+        let page = page.await?;
+        for pair in &page.pairs {
+            if let Ok(position) = items.binary_search_by(|item| item.key.as_slice().cmp(&pair.key)) {
+                live[position] = pair.mod_revision;
+            }
+        }
+        match page.pairs.last() {
+            Some(last) if page.more => keys = keys.after(&last.key),
+            _ => break,
+        }
+    }
+    for (item, live) in items.iter_mut().zip(live) {
+        if live != item.expected && matches!(item.fate, Fate::PutBack | Fate::Deleted) {
+            item.fate = match apply::is_as_before(endpoint, before, item).await? {
+                true => Fate::Already,
+                false => Fate::ChangedSince,
+            };
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A cluster of three: members die and come back, leadership moves, and the agent follows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use quorate_backup::agent::{self, Cluster, Options, Reach, Schedule};
+use quorate_client::{Endpoint, Timeouts};
+use quorate_workloads::{Addresses, Server, Start, newest};
+use tokio::time::Instant;
+
+use crate::world::{Agent, PATIENCE, archived_rows, check_samples, rows_of, sequence, store};
+
+const MEMBERS: usize = 3;
+
+pub async fn serve(starts: Vec<Start>) -> Vec<Server> {
+    let serving = tokio::task::spawn_blocking(move || {
+        let mut servers: Vec<Server> = starts.iter().map(Start::spawn).collect();
+        for server in &mut servers {
+            server.await_serving().unwrap();
+        }
+        servers
+    });
+    serving.await.unwrap()
+}
+
+pub fn starts(dir: &std::path::Path, version: &str) -> Vec<Start> {
+    let addresses: Vec<Addresses> = (0..MEMBERS).map(|_| Addresses::free()).collect();
+    let initial: Vec<String> = (0..MEMBERS)
+        .map(|n| format!("m{n}={}", addresses[n].peer))
+        .collect();
+    let start = |n: usize| Start {
+        name: format!("m{n}"),
+        addresses: Some(addresses[n].clone()),
+        initial_cluster: Some(initial.join(",")),
+        ..Start::new(version, &dir.join(format!("m{n}")))
+    };
+    (0..MEMBERS).map(start).collect()
+}
+
+/// Writes through whoever serves, until it is told to stop.
+async fn keep_writing(endpoints: Vec<Endpoint>, stop: Arc<AtomicBool>) {
+    let mut number = 0u64;
+    while !stop.load(Ordering::Relaxed) {
+        let endpoint = &endpoints[number as usize % MEMBERS];
+        let key = format!("key/{}", number % 50);
+        let _ = endpoint.put(key.as_bytes(), number.to_string().as_bytes()).await;
+        number += 1;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let starts = starts(dir.path(), &newest("3.6"));
+    let urls: Vec<String> = starts
+        .iter()
+        .map(|start| start.addresses.as_ref().unwrap().client.clone())
+        .collect();
+    let mut servers: Vec<Option<Server>> = serve(starts.clone()).await.into_iter().map(Some).collect();
+    let endpoints: Vec<Endpoint> = urls
+        .iter()
+        .map(|url| Endpoint::connect_lazy(url, None, Timeouts::default()).unwrap())
+        .collect();
+    let first = endpoints[0].put(b"first", b"").await.unwrap();
+
+    // It is told of one member only, and finds the others.
+    let reach = Reach {
+        urls: urls[..1].to_vec(),
+        ..Reach::default()
+    };
+    let store = store(&dir.path().join("archive")).await;
+    let mut options = Options::new(store.clone(), Cluster::at(reach));
+    options.pace.period = Duration::from_secs(1);
+    options.schedule = Schedule::never();
+    let agent = Agent::start(options);
+    agent.until("a full copy", |status| status.full.is_some()).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writing = tokio::spawn(keep_writing(endpoints.clone(), stop.clone()));
+
+    for _ in 0..2 {
+        for (n, start) in starts.iter().enumerate() {
+            let killed = servers[n].take().unwrap();
+            tokio::task::spawn_blocking(|| killed.kill()).await.unwrap();
+            // The others go on, and so does the archive.
+            let others = &endpoints[(n + 1) % MEMBERS];
+            let revision = eventually(others).await;
+            agent.until_archived(revision).await;
+            servers[n] = serve(vec![start.clone()]).await.pop();
+        }
+    }
+    // In the end the only address that it was given leads nowhere.
+    let killed = servers[0].take().unwrap();
+    tokio::task::spawn_blocking(|| killed.kill()).await.unwrap();
+    let revision = eventually(&endpoints[1]).await;
+    agent.until_archived(revision).await;
+    stop.store(true, Ordering::Relaxed);
+    writing.await.unwrap();
+    let revision = eventually(&endpoints[1]).await;
+    let status = agent.until_archived(revision).await;
+    assert_eq!((status.missing, status.fulls), (0, 1), "{status:#?}");
+    agent.stop().await.unwrap();
+
+    let archive = quorate_backup::Archive::open(&store, None).await.unwrap();
+    let history = archive.history(1).await.unwrap();
+    assert_eq!(sequence(&history), (first + 1, revision));
+    check_samples(&history);
+    let mut expected = rows_of(&endpoints[2], &dir.path().join("compared.db")).await;
+    expected.retain(|(main, _), _| *main > first);
+    assert_eq!(archived_rows(&archive, &history).await, expected);
+    // A follower was asked for its hash.
+    let (_, full) = history.fulls().pop().unwrap();
+    let told = endpoints[1]
+        .within(PATIENCE)
+        .hash_kv(full.revision)
+        .await
+        .unwrap();
+    assert_eq!(full.hash.unwrap().hash, told.hash);
+    assert!(agent::default_writer().ends_with("/agent"));
+}
+
+/// The revision, as soon as a write succeeds.
+pub async fn eventually(endpoint: &Endpoint) -> i64 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match endpoint.put(b"seen", b"").await {
+            Ok(revision) => return revision,
+            Err(error) => assert!(Instant::now() < deadline, "{}", error.chain()),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

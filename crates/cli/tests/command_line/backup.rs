@@ -1,0 +1,374 @@
+//! `quorate backup …` with a real etcd and a directory: from the first full copy to the second before the mistake.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::agent::{Agent, revision};
+use crate::etcd::{Etcd, newest};
+use crate::sandbox::Sandbox;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn url(path: &Path) -> String {
+    format!("file://{}", path.display())
+}
+
+/// Keys and values under `app/`, as `quorate snapshot get` reads them.
+fn content(sandbox: &Sandbox, dir: &str) -> Vec<(String, String)> {
+    let printed = sandbox.run(&["snapshot", "get", dir, "app/", "--prefix"]);
+    let lines: Vec<&str> = printed.succeeds().lines().collect();
+    lines
+        .chunks(2)
+        .map(|pair| (pair[0].to_owned(), pair[1].to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_life_of_an_archive() {
+    let sandbox = Sandbox::new();
+    let (_, programs) = newest();
+    let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+    let archive = url(&sandbox.path("archive"));
+    for number in 0..5 {
+        etcd.ctl(&["put", &format!("app/{number}"), &format!("one {number}")]);
+    }
+
+    // A full copy, then every change behind it, one agent after the other.
+    let taken = sandbox.run(&["backup", "now", &archive, "--endpoints", &etcd.url, "-o", "json"]);
+    assert_eq!(json(taken.succeeds())["revision"], revision(&etcd));
+    let mut agent = Agent::start(&sandbox, &archive, &etcd, &["--metrics-listen", "127.0.0.1:0"]);
+    agent.catch_up(&etcd);
+    etcd.ctl(&["put", "app/0", "two"]);
+    let good = agent.catch_up(&etcd);
+    agent.kill();
+    etcd.ctl(&["del", "app/", "--prefix"]);
+    let mut agent = Agent::start(&sandbox, &archive, &etcd, &["--keep", "7d", "--keep", "30d:1d"]);
+    let last = agent.catch_up(&etcd);
+    let listed = json(
+        sandbox
+            .run(&["backup", "list", &archive, "--deltas", "-o", "json"])
+            .succeeds(),
+    );
+    let timeline = &listed["timelines"][0];
+    assert_eq!(timeline["writer"]["writing"], true, "{listed}");
+    agent.stop();
+
+    let listed = json(
+        sandbox
+            .run(&["backup", "list", &archive, "--deltas", "-o", "json"])
+            .succeeds(),
+    );
+    let timeline = &listed["timelines"][0];
+    assert_eq!(timeline["writer"]["writing"], false);
+    assert_eq!(timeline["reachable"][0]["to"], last);
+    assert_eq!(
+        (
+            timeline["gaps"].as_array().unwrap().len(),
+            timeline["proven"].as_array().unwrap().len()
+        ),
+        (0, 0)
+    );
+    assert!(timeline["deltas"].as_array().unwrap().len() >= 2, "{listed}");
+    let page = sandbox.run(&["backup", "list", &archive]);
+    for part in ["REVISION", "snapshot", "proven", "never"] {
+        assert!(page.succeeds().contains(part), "{page:?}");
+    }
+
+    // The plan first; then the revision before the mistake, for two members.
+    let target = sandbox.path("members").display().to_string();
+    let to = good.to_string();
+    let wanted = [
+        "backup",
+        "restore",
+        &archive,
+        "--data-dir",
+        &target,
+        "--to-revision",
+        &to,
+        "--every-member",
+        "--initial-cluster",
+        "a=http://127.0.0.1:1,b=http://127.0.0.1:2",
+    ];
+    let planned = sandbox.run(&[&wanted[..], &["--dry-run"]].concat());
+    assert!(
+        planned.succeeds().contains("full copy") && planned.out.contains("dry run"),
+        "{planned:?}"
+    );
+    assert!(!sandbox.path("members").exists());
+    let restored = json(sandbox.run(&[&wanted[..], &["-o", "json"]].concat()).succeeds());
+    assert_eq!(
+        (&restored["revision"], &restored["timeline"]),
+        (&Value::from(good), &Value::from(1))
+    );
+    assert_eq!(restored["members"][1]["name"], "b");
+    for member in ["members/a", "members/b"] {
+        let dir = sandbox.path(member).display().to_string();
+        let mut expected: Vec<(String, String)> =
+            (0..5).map(|n| (format!("app/{n}"), format!("one {n}"))).collect();
+        expected[0].1 = "two".to_owned();
+        assert_eq!(content(&sandbox, &dir), expected);
+    }
+
+    // A new full copy of what is there; proven, and by a real etcd.
+    let compacted = json(
+        sandbox
+            .run(&["backup", "compact", &archive, "--to-revision", &to, "-o", "json"])
+            .succeeds(),
+    );
+    assert_eq!(
+        (&compacted["revision"], &compacted["wasThere"]),
+        (&Value::from(good), &Value::from(false))
+    );
+    let etcd_program = programs.join("etcd").display().to_string();
+    let proven = sandbox.run(&[
+        "backup",
+        "verify",
+        &archive,
+        "--level",
+        "served",
+        "--etcd",
+        &etcd_program,
+        "-o",
+        "json",
+    ]);
+    let proven = json(proven.succeeds());
+    assert_eq!(
+        (&proven["proof"]["level"], &proven["proof"]["revision"]),
+        (&Value::from("served"), &Value::from(last))
+    );
+    let page = sandbox.run(&["backup", "list", &archive]);
+    assert!(
+        page.succeeds().contains(&format!("served up to revision {last}")),
+        "{page:?}"
+    );
+
+    // A copy has all of it; what is old goes, and what was proven stays.
+    let copy = url(&sandbox.path("copy"));
+    let copied = json(
+        sandbox
+            .run(&["backup", "copy", &archive, &copy, "-o", "json"])
+            .succeeds(),
+    );
+    assert_eq!(copied["damaged"].as_array().unwrap().len(), 0);
+    let pruned = sandbox.run(&[
+        "backup",
+        "prune",
+        &archive,
+        "--keep",
+        "1s",
+        "--grace",
+        "0s",
+        "--dry-run",
+    ]);
+    assert!(pruned.succeeds().contains("dry run"), "{pruned:?}");
+    let pruned = json(
+        sandbox
+            .run(&[
+                "backup", "prune", &archive, "--keep", "1s", "--grace", "0s", "-o", "json",
+            ])
+            .succeeds(),
+    );
+    assert!(
+        pruned["done"]["deleted"]["objects"].as_u64() > Some(0),
+        "{pruned}"
+    );
+    sandbox.run(&["backup", "verify", &archive]).succeeds();
+    let late = sandbox.path("late").display().to_string();
+    sandbox
+        .run(&["backup", "restore", &archive, "--data-dir", &late])
+        .succeeds();
+    assert!(content(&sandbox, &late).is_empty());
+    let early = sandbox.path("early").display().to_string();
+    sandbox
+        .run(&[
+            "backup",
+            "restore",
+            &copy,
+            "--data-dir",
+            &early,
+            "--to-revision",
+            &to,
+        ])
+        .succeeds();
+    assert_eq!(content(&sandbox, &early).len(), 5);
+}
+
+#[test]
+fn a_restored_cluster_goes_on_in_a_timeline_of_its_own() {
+    let sandbox = Sandbox::new();
+    let (_, programs) = newest();
+    let archive = url(&sandbox.path("archive"));
+    let key = sandbox.file("key", &"5e".repeat(32));
+    let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+    etcd.ctl(&["put", "app/a", "secret-value-of-the-first"]);
+    let mut agent = Agent::start(&sandbox, &archive, &etcd, &["--key-file", &key]);
+    let first = agent.catch_up(&etcd);
+    etcd.ctl(&["put", "app/b", "two"]);
+    agent.catch_up(&etcd);
+    agent.stop();
+    etcd.stop();
+    let dir = sandbox.path("restored");
+    let to = first.to_string();
+    let shown = dir.display().to_string();
+    let restore = [
+        "backup",
+        "restore",
+        &archive,
+        "--data-dir",
+        &shown,
+        "--to-revision",
+        &to,
+    ];
+    // Nothing of it can be read without the key.
+    sandbox
+        .run(&restore)
+        .fails(3, &["is encrypted with key", "--key-file"]);
+    let other = sandbox.file("other", &"5f".repeat(32));
+    sandbox
+        .run(&[&restore[..], &["--key-file", &other]].concat())
+        .fails(3, &["is encrypted with key", "the one given is"]);
+    let objects = sandbox.path("archive/t/00000001/delta");
+    for entry in std::fs::read_dir(objects).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("secret-value"));
+    }
+    assert!(!dir.exists());
+    sandbox
+        .run(&[&restore[..], &["--key-file", &key]].concat())
+        .succeeds();
+    let more = [
+        "--listen-peer-urls",
+        "http://127.0.0.1:0",
+        "--initial-advertise-peer-urls",
+        "http://localhost:2380",
+    ];
+    let etcd = Etcd::start_on(&programs, &sandbox.path("again"), &dir, "default", &more);
+    assert_eq!(
+        etcd.ctl(&["get", "app/", "--prefix", "--keys-only"]).trim(),
+        "app/a"
+    );
+    let mut agent = Agent::start(&sandbox, &archive, &etcd, &["--key-file", &key]);
+    etcd.ctl(&["put", "app/c", "three"]);
+    agent.catch_up(&etcd);
+    agent.stop();
+    let listed = json(
+        sandbox
+            .run(&["backup", "list", &archive, "-o", "json"])
+            .succeeds(),
+    );
+    let second = &listed["timelines"][1];
+    assert_eq!(
+        (&second["parent"]["timeline"], &second["parent"]["revision"]),
+        (&Value::from(1), &Value::from(first))
+    );
+    for (timeline, keys) in [("1", ["app/a", "app/b"]), ("2", ["app/a", "app/c"])] {
+        let dir = sandbox
+            .path(&format!("timeline-{timeline}"))
+            .display()
+            .to_string();
+        let restore = [
+            "backup",
+            "restore",
+            &archive,
+            "--data-dir",
+            &dir,
+            "--timeline",
+            timeline,
+            "--key-file",
+            &key,
+        ];
+        sandbox.run(&restore).succeeds();
+        let found: Vec<String> = content(&sandbox, &dir).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(found, keys);
+    }
+}
+
+#[test]
+fn a_mistake_is_undone_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let archive = url(&sandbox.path("archive"));
+    let mut agent = Agent::start(&sandbox, &archive, &etcd, &[]);
+    for number in 0..150 {
+        etcd.ctl(&["put", &format!("app/{number:03}"), &format!("value {number}")]);
+    }
+    let lease = etcd.ctl(&["lease", "grant", "600"]);
+    let lease = lease.split(' ').nth(1).unwrap();
+    etcd.ctl(&["put", "app/leased", "x", "--lease", lease]);
+    etcd.ctl(&["put", "other", "1"]);
+    let before = agent.catch_up(&etcd).to_string();
+    etcd.ctl(&["del", "app/", "--prefix"]);
+    etcd.ctl(&["put", "app/007", "wrong"]);
+    etcd.ctl(&["put", "app/new", "new"]);
+    etcd.ctl(&["put", "other", "2"]);
+    let after = agent.catch_up(&etcd).to_string();
+    etcd.ctl(&["put", "app/008", "since"]);
+    let undo = |more: &[&str]| {
+        let words = [
+            "backup", "undo", &archive, "--prefix", "app/", "--from", &before, "--to", &after, "--into",
+            &etcd.url,
+        ];
+        sandbox.run(&[&words[..], more].concat())
+    };
+    let dry = undo(&[]);
+    for part in [
+        "vanished",
+        "changed since: left alone",
+        "without its lease",
+        "Nothing was written",
+    ] {
+        assert!(dry.succeeds().contains(part), "{dry:?}");
+    }
+    let at = revision(&etcd);
+    let done = json(undo(&["--apply", "-o", "json"]).succeeds());
+    assert_eq!(done["done"]["putBack"], 150, "{done}");
+    assert_eq!(
+        (&done["counts"]["changedSince"], &done["counts"]["stays"]),
+        (&Value::from(1), &Value::from(1))
+    );
+    assert_eq!(done["withoutLease"], 1);
+    // 149 + 1 keys, at most 64 in a transaction.
+    assert_eq!(revision(&etcd), at + 3);
+    let value = |key: &str| etcd.ctl(&["get", key, "--print-value-only"]).trim().to_owned();
+    assert_eq!(
+        (value("app/007"), value("app/149")),
+        ("value 7".to_owned(), "value 149".to_owned())
+    );
+    assert_eq!(
+        (value("app/008"), value("app/new"), value("other")),
+        ("since".to_owned(), "new".to_owned(), "2".to_owned())
+    );
+    assert_eq!(
+        json(&etcd.ctl(&["get", "app/leased", "-w", "json"]))["kvs"][0]["lease"],
+        Value::Null
+    );
+    // Again there is nothing left to do; and a new key goes only if that is asked for.
+    let again = json(undo(&["--apply", "-o", "json"]).succeeds());
+    assert_eq!(
+        (&again["done"]["putBack"], &again["counts"]["already"]),
+        (&Value::from(0), &Value::from(150))
+    );
+    assert_eq!(
+        json(undo(&["--apply", "--delete-new", "-o", "json"]).succeeds())["done"]["deleted"],
+        1
+    );
+    assert_eq!(value("app/new"), "");
+    // Another cluster's keys are not this one's to change.
+    let other = Etcd::start(&newest().1, &sandbox.path("other"));
+    let words = [
+        "backup", "undo", &archive, "--prefix", "app/", "--from", &before, "--to", &after, "--apply",
+    ];
+    sandbox
+        .run(&[&words[..], &["--into", &other.url]].concat())
+        .fails(3, &["the archive in", "is of another"]);
+    assert_eq!(revision(&other), 1);
+    sandbox
+        .run(&[
+            "backup", "undo", &archive, "--prefix", "app/", "--from", &after, "--to", &before, "--into",
+            &etcd.url,
+        ])
+        .fails(3, &["nothing between them"]);
+}

@@ -1,0 +1,83 @@
+//! A real etcd started on a directory that was made for it, to hear what it says of the keys in it.
+//!
+//! In: a data directory of a cluster of one whose peer URL is [`PEER_URL`], and where to look for etcd. Out: its HashKV.
+//! The etcd runs in a directory that only this user can enter, which is made for it and removed.
+//! Never: a directory that is somebody's: etcd writes to what it runs on.
+
+use std::path::Path;
+use std::time::Duration;
+
+use quorate_datadir::Progress;
+use serde::Deserialize;
+
+use crate::Error;
+use crate::find::{EtcdBinary, Places, find_etcd_for};
+use crate::privately::Private;
+
+pub use crate::privately::PEER_URL;
+
+/// How long etcd may take to serve; a large database is read whole.
+const SERVE_LIMIT: Duration = Duration::from_secs(600);
+/// How long a hash may take.
+const HASH_LIMIT: Duration = Duration::from_secs(600);
+
+/// What is to be served.
+#[derive(Debug, Clone, Copy)]
+pub struct Serve<'a> {
+    /// The data directory.
+    pub data_dir: &'a Path,
+    /// An empty directory of this user's alone, to run in.
+    pub work: &'a Path,
+    /// The member's name.
+    pub name: &'a str,
+    /// The minor of etcd 3 that the data is of.
+    pub minor: u32,
+    /// The revision to hash up to.
+    pub revision: i64,
+}
+
+/// What it said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The hash.
+    pub hash: u32,
+    /// With history compacted up to there; -1 if never.
+    pub compact_revision: i64,
+    /// The etcd that said it.
+    pub by: EtcdBinary,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    hash: u32,
+    #[serde(default)]
+    compact_revision: i64,
+}
+
+/// Starts etcd, asks it, ends it.
+pub fn serve(wanted: &Serve<'_>, places: &Places, progress: &Progress) -> Result<Said, Error> {
+    let etcd = find_etcd_for(wanted.minor, places)?;
+    let private = Private {
+        etcd: &etcd,
+        work: wanted.work,
+        data_dir: wanted.data_dir,
+        name: wanted.name,
+        peer_url: PEER_URL,
+    };
+    let failed = |why: String| Error::Serve {
+        etcd: etcd.path.clone(),
+        why,
+    };
+    let mut running = private.start()?;
+    let still = || Ok(progress.add(0)?);
+    running.await_serving(SERVE_LIMIT, &still, &failed)?;
+    let answer = running.hash_kv(wanted.revision, HASH_LIMIT, &failed)?;
+    let answer: Answer = serde_json::from_slice(&answer)
+        .map_err(|error| failed(format!("what it tells of its hash cannot be read: {error}")))?;
+    running.end(&failed)?;
+    Ok(Said {
+        hash: answer.hash,
+        compact_revision: answer.compact_revision,
+        by: etcd,
+    })
+}

@@ -1,0 +1,206 @@
+//! A real archive, damaged in every way by chance: `verify` finds it, and a restore is right or refused.
+#![cfg(feature = "e2e")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use quorate_tests::backup::agent::{Agent, backup, json, must};
+use quorate_tests::backup::reference::Point;
+use quorate_tests::etcd;
+
+/// How often something is damaged; a soak does it more often.
+fn times() -> usize {
+    let named = std::env::var("QUORATE_DAMAGES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    named.unwrap_or(40)
+}
+
+/// A way to damage.
+#[derive(Debug)]
+enum Damage {
+    Flip(PathBuf, usize),
+    Cut(PathBuf, usize),
+    Gone(PathBuf),
+    Swapped(PathBuf, PathBuf),
+}
+
+impl Damage {
+    fn by_chance(files: &[PathBuf], chance: &mut fastrand::Rng) -> Damage {
+        let file = || files[chance.usize(..files.len())].clone();
+        let mut file = file;
+        let (one, other) = (file(), file());
+        let length = std::fs::metadata(&one).unwrap().len() as usize;
+        match chance.u32(..10) {
+            0..5 => Damage::Flip(one, chance.usize(..length * 8)),
+            5..6 => Damage::Cut(one, chance.usize(..length)),
+            6..9 => Damage::Gone(one),
+            _ => Damage::Swapped(one, other),
+        }
+    }
+
+    /// Does it. False if nothing is different then.
+    fn inflict(&self) -> bool {
+        match self {
+            Damage::Flip(path, bit) => {
+                let mut bytes = std::fs::read(path).unwrap();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                std::fs::write(path, bytes).unwrap();
+            }
+            Damage::Cut(path, length) => {
+                let bytes = std::fs::read(path).unwrap();
+                std::fs::write(path, &bytes[..*length]).unwrap();
+            }
+            Damage::Gone(path) => std::fs::remove_file(path).unwrap(),
+            Damage::Swapped(one, other) => {
+                let (first, second) = (std::fs::read(one).unwrap(), std::fs::read(other).unwrap());
+                std::fs::write(one, &second).unwrap();
+                std::fs::write(other, &first).unwrap();
+                return first != second;
+            }
+        }
+        true
+    }
+}
+
+fn files(below: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut directories = vec![below.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => directories.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let place = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::copy(file, place).unwrap();
+    }
+}
+
+fn url(path: &Path) -> String {
+    format!("file://{}", path.display())
+}
+
+/// An archive that a real agent wrote: three full copies and deltas between them; and points of it.
+fn archive(directory: &Path) -> Vec<Point> {
+    let server = etcd::Start::new(&etcd::newest("3.6"), &directory.join("etcd")).serve();
+    let client = server.client();
+    let place = url(&directory.join("archive"));
+    let agent = Agent::start(
+        &place,
+        &server.addresses().client,
+        &["--period", "1s"],
+        &directory.join("log"),
+    );
+    let mut points = Vec::new();
+    for round in 0..3_u8 {
+        for number in 0..300_u32 {
+            client.put(
+                format!("/{:03}", (number * 7 + u32::from(round)) % 200).as_bytes(),
+                &[round; 100],
+            );
+            if number % 60 == 0 {
+                points.extend(Point::ask(&client, true));
+                await_reach(&place, client.put(b"/beat", b""), &agent);
+            }
+        }
+        client.delete(b"/00", b"/01");
+        must(&["now", &place, "--endpoints", &server.addresses().client]);
+    }
+    points.extend(Point::ask(&client, true));
+    await_reach(&place, client.put(b"/beat", b""), &agent);
+    agent.stop();
+    points
+}
+
+fn await_reach(url: &str, revision: i64, agent: &Agent) {
+    let began = Instant::now();
+    loop {
+        let output = backup(&["list", url, "-o", "json"]);
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let reached = list["timelines"][0]["reachable"]
+            .as_array()
+            .and_then(|all| all.last()?["to"].as_i64());
+        if reached.is_some_and(|reached| reached >= revision) {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{list}\n{}",
+            agent.said()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn damage_is_found_and_never_restored() {
+    let seed = std::env::var("QUORATE_BACKUP_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let directory = tempfile::tempdir().unwrap();
+    let points = archive(directory.path());
+    let whole = directory.path().join("archive");
+    let scratch = directory.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let scratch = scratch.to_str().unwrap();
+    must(&["verify", &url(&whole), "--level", "rebuilt", "--scratch", scratch]);
+    let (mut right, mut refused) = (0, 0);
+    for _ in 0..times() {
+        let damaged = directory.path().join("damaged");
+        copy(&whole, &damaged);
+        let damage = Damage::by_chance(&files(&damaged), &mut chance);
+        if damage.inflict() {
+            let output = backup(&["verify", &url(&damaged), "--level", "read"]);
+            let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(!output.status.success(), "{damage:?} was not found:\n{told}");
+        }
+        for _ in 0..3 {
+            let point = &points[chance.usize(..points.len())];
+            let into = directory.path().join("into");
+            let (revision, to) = (point.revision.to_string(), into.to_str().unwrap());
+            let place = url(&damaged);
+            let output = backup(&[
+                "restore",
+                &place,
+                "--to-revision",
+                &revision,
+                "--data-dir",
+                to,
+                "--yes",
+            ]);
+            if output.status.success() {
+                point.compare(&into);
+                std::fs::remove_dir_all(&into).unwrap();
+                right += 1;
+            } else {
+                assert!(!into.exists(), "{damage:?}: refused, and something is there");
+                refused += 1;
+            }
+        }
+        std::fs::remove_dir_all(&damaged).unwrap();
+    }
+    println!(
+        "{} damages found; {right} restores right, {refused} refused",
+        times()
+    );
+    assert!(right > 0);
+    // What was damaged were copies.
+    assert_eq!(
+        json(&["list", &url(&whole)])["timelines"][0]["faults"],
+        serde_json::json!([])
+    );
+}
