@@ -63,7 +63,7 @@ impl Clock {
         known.sort_unstable();
         // What existed once exists later: clocks of several agents may differ.
         let mut highest = i64::MIN;
-        known.retain_mut(|(_, revision)| {
+        known.retain(|(_, revision)| {
             let higher = *revision > highest;
             highest = highest.max(*revision);
             higher
@@ -71,12 +71,15 @@ impl Clock {
         bounds.sort_unstable();
         let mut lowest = i64::MAX;
         bounds.reverse();
-        bounds.retain_mut(|(_, revision)| {
+        // Of those with the same revision the latest says it all.
+        bounds.retain(|(_, revision)| {
+            let lower = *revision < lowest;
             lowest = lowest.min(*revision);
-            *revision = lowest;
-            true
+            lower
         });
         bounds.reverse();
+        known.shrink_to_fit();
+        bounds.shrink_to_fit();
         Clock { known, bounds }
     }
 

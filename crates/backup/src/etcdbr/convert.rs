@@ -342,7 +342,7 @@ impl<'a> Taking<'a> {
         Ok(Taking {
             archive,
             timeline,
-            building: Building::new(archive, timeline, after + 1)?,
+            building: Building::new(archive, timeline, after + 1, DELTA_BYTES)?,
             last: after,
             samples: Vec::new(),
             at_ms: i64::MIN,
@@ -390,7 +390,7 @@ impl<'a> Taking<'a> {
             return Ok(());
         }
         self.sample(true);
-        let next = Building::new(self.archive, self.timeline, self.last + 1)?;
+        let next = Building::new(self.archive, self.timeline, self.last + 1, DELTA_BYTES)?;
         let sealed = std::mem::replace(&mut self.building, next).seal().await?;
         let content = sealed.content;
         let lease = |id: i64| Lease { id, ttl: None };
