@@ -13,6 +13,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::record::{Delta, Full};
+
 /// A full copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
@@ -36,6 +38,24 @@ pub struct Link {
     pub from: i64,
     /// The last.
     pub to: i64,
+}
+
+impl From<&Full> for Base {
+    fn from(full: &Full) -> Base {
+        Base {
+            revision: full.revision,
+            compact_revision: full.compact_revision,
+        }
+    }
+}
+
+impl From<&Delta> for Link {
+    fn from(delta: &Delta) -> Link {
+        Link {
+            from: delta.from,
+            to: delta.to,
+        }
+    }
 }
 
 /// Where to.

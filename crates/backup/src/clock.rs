@@ -63,7 +63,7 @@ impl Clock {
         known.sort_unstable();
         // What existed once exists later: clocks of several agents may differ.
         let mut highest = i64::MIN;
-        known.retain_mut(|(_, revision)| {
+        known.retain(|(_, revision)| {
             let higher = *revision > highest;
             highest = highest.max(*revision);
             higher
@@ -71,12 +71,15 @@ impl Clock {
         bounds.sort_unstable();
         let mut lowest = i64::MAX;
         bounds.reverse();
-        bounds.retain_mut(|(_, revision)| {
+        // Of those with the same revision the latest says it all.
+        bounds.retain(|(_, revision)| {
+            let lower = *revision < lowest;
             lowest = lowest.min(*revision);
-            *revision = lowest;
-            true
+            lower
         });
         bounds.reverse();
+        known.shrink_to_fit();
+        bounds.shrink_to_fit();
         Clock { known, bounds }
     }
 
@@ -95,6 +98,13 @@ impl Clock {
                     }
                 }
                 _ => {}
+            }
+        }
+        // While nothing changes there are no records, and only the agent's sign of life says so.
+        if let Some(sample) = history.head.as_ref().and_then(|head| head.sample) {
+            bounds.push((sample.before, sample.revision));
+            if known.iter().any(|(_, revision)| *revision >= sample.revision) {
+                known.push((sample.after, sample.revision));
             }
         }
         Clock::new(known, bounds)
@@ -139,6 +149,66 @@ mod tests {
 
     fn at(milliseconds: i64) -> Timestamp {
         time(milliseconds)
+    }
+
+    #[test]
+    fn a_sign_of_life_says_that_nothing_changed() {
+        use crate::log::Head;
+        use crate::record::{Record, Sample, Signed};
+        use crate::{Sha256Hex, record};
+        let full = record::Full {
+            facts: crate::object::Facts {
+                object: "full".to_owned(),
+                stored_bytes: 1,
+                plain_bytes: 1,
+                sha256: Sha256Hex::default(),
+                index_sha256: Sha256Hex::default(),
+                key: None,
+            },
+            revision: 7,
+            compact_revision: -1,
+            made: record::Made::Snapshot,
+            taken: at(1000),
+            etcd_version: String::new(),
+            auth_revision: 1,
+            hash: None,
+        };
+        let record = Record {
+            number: 1,
+            previous: Sha256Hex::default(),
+            epoch: 1,
+            at: at(1000),
+            writer: String::new(),
+            entry: Entry::Full(full),
+        };
+        let mut head = Head {
+            number: 1,
+            hash: Sha256Hex::default(),
+            epoch: 1,
+            writer: String::new(),
+            at: at(90_000),
+            every: 10,
+            sample: None,
+        };
+        let wide = |head: &Head| {
+            let hash = Sha256Hex::default();
+            let history = History {
+                records: vec![Signed {
+                    record: record.clone(),
+                    hash,
+                }],
+                head: Some(head.clone()),
+                ..History::default()
+            };
+            let found = Clock::of(&history).at(at(80_000)).unwrap();
+            (found.revision, found.is_wide())
+        };
+        assert_eq!(wide(&head), (7, true));
+        head.sample = Some(Sample::from((88_000, 7, 88_003)));
+        assert_eq!(wide(&head), (7, false));
+        // One that knows of more than the archive has does not make it reachable.
+        head.sample = Some(Sample::from((70_000, 9, 70_003)));
+        assert_eq!(wide(&head), (7, true));
     }
 
     #[test]

@@ -188,6 +188,7 @@ impl Way<'_> {
             writer: writer.to_owned(),
             at: now,
             every: 0,
+            sample: ours.head.as_ref().and_then(|head| head.sample),
         };
         let bytes = Bytes::from(lines::write(&head).0);
         self.to.put(&names::head(timeline), bytes).await

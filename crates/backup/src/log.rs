@@ -21,7 +21,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Claim, Entry, RECORD_BYTES_MAX, Record, Signed};
+use crate::record::{Claim, Entry, RECORD_BYTES_MAX, Record, Sample, Signed};
 use crate::store::Created;
 use crate::{Error, Sha256Hex, Store, lines, names};
 
@@ -52,6 +52,9 @@ pub struct Head {
     pub at: Timestamp,
     /// An agent is at work, and writes this at least so often, in seconds; 0 if it has stopped.
     pub every: u64,
+    /// What time it was when the agent last asked: while nothing changes no record says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
 }
 
 /// Who appends.
@@ -76,6 +79,7 @@ pub struct Log {
     block_records: u64,
     /// When it was last known that the log ends where it is thought to.
     known: SystemTime,
+    sample: Option<Sample>,
 }
 
 impl Log {
@@ -90,6 +94,7 @@ impl Log {
             block: Vec::new(),
             block_records: 0,
             known: SystemTime::now(),
+            sample: None,
         };
         log.reopen(None).await?;
         Ok(log)
@@ -315,6 +320,11 @@ impl Log {
         }
     }
 
+    /// From now on what is said of how far the log is says also what time it was.
+    pub fn set_sample(&mut self, sample: Sample) {
+        self.sample = Some(sample);
+    }
+
     /// Says how far the log is. `every`: how often an agent says so; 0: there is none, or it stops.
     pub async fn say_head(&self, every: u64, now: Timestamp) -> Result<(), Error> {
         let head = Head {
@@ -324,6 +334,7 @@ impl Log {
             writer: self.writer.clone(),
             at: now,
             every,
+            sample: self.sample,
         };
         let bytes = Bytes::from(lines::write(&head).0);
         self.store.put(&names::head(self.timeline), bytes).await

@@ -190,7 +190,7 @@ async fn look(
     let mut proven = None;
     if options.level == Level::Read {
         let history = archive.history(newest).await?;
-        proven = rebuild::newest_full(&history).map(|base| (Level::Read, base, None));
+        proven = rebuild::end(&history).map(|base| (Level::Read, base, None));
     } else if sound(&report) {
         let wanted = Wanted {
             timeline: Some(newest),

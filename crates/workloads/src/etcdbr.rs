@@ -61,12 +61,6 @@ impl EtcdbrArchive {
         names.map(|name| format!("v2/{name}")).collect()
     }
 
-    /// The highest revision that a name speaks of.
-    fn reaches(&self) -> i64 {
-        let last = |name: &String| name.split('-').nth(2)?.parse().ok();
-        self.names().iter().filter_map(last).max().unwrap_or(0)
-    }
-
     /// How it is asked to do something with this archive.
     pub fn command(&self, command: &str) -> Command {
         let mut asked = Command::new(etcdbrctl());
@@ -190,10 +184,15 @@ impl EtcdbrWriter {
         self.child.id()
     }
 
-    /// Waits until names speak of this revision.
+    /// Waits until it says that this revision is written. Its name alone does not mean that: objects get it before they are
+    /// whole.
     pub fn await_revision(&mut self, revision: i64) {
-        self.await_that(&format!("revision {revision} is written"), |archive| {
-            archive.reaches() >= revision
+        let log = self.log.clone();
+        self.await_that(&format!("revision {revision} is written"), |_| {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let saved = said.split("snapshot at: ").skip(1);
+            let mut last = saved.filter_map(|name| name.split('-').nth(2)?.parse::<i64>().ok());
+            last.any(|last| last >= revision)
         });
     }
 

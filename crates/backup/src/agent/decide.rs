@@ -463,6 +463,7 @@ mod tests {
             writer: writer.to_owned(),
             at: at(1000),
             every,
+            sample: None,
         };
         let now = at(1030);
         let zero = Duration::ZERO;

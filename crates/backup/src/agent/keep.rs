@@ -7,24 +7,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::note::Note;
 use super::status::{Board, Mark, Status};
 use crate::Error;
 use crate::log::{Log, Tail};
+use crate::record::Sample;
 
 /// How often, in seconds.
 pub const EVERY: u64 = 10;
 
 /// Gives signs of life for ever, or until another agent has taken over.
-pub async fn keep(log: Arc<Mutex<Log>>, epoch: u64, notes: mpsc::Sender<Note>, board: Board) {
+pub async fn keep(
+    log: Arc<Mutex<Log>>,
+    epoch: u64,
+    clock: watch::Receiver<Option<Sample>>,
+    notes: mpsc::Sender<Note>,
+    board: Board,
+) {
     let mut every = tokio::time::interval(Duration::from_secs(EVERY));
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         every.tick().await;
         let mut log = log.lock().await;
+        if let Some(sample) = *clock.borrow() {
+            log.set_sample(sample);
+        }
         match turn(&mut log, epoch).await {
             Ok(()) => board.update(|status| show(status, log.tail())),
             Err(error @ Error::Fenced { .. }) => {

@@ -26,7 +26,7 @@ use super::status::{Board, State};
 use super::writer::{self, Job};
 use super::{Options, describe};
 use crate::log::{Log, Tail};
-use crate::record::{Entry, Full};
+use crate::record::{Entry, Full, Sample};
 use crate::{Archive, Error};
 
 /// Notes that wait.
@@ -78,6 +78,8 @@ struct Work<'a> {
     auth_full: Option<u64>,
     /// A full copy that waits for the sequence to reach it, since it is the first.
     early: Option<Full>,
+    /// The newest sample, for the sign of life.
+    clock: watch::Sender<Option<Sample>>,
     heard: Instant,
     behind: u32,
     /// Since when it has been ending, and how it is to end.
@@ -132,7 +134,14 @@ pub async fn work(
         notes.clone(),
         board.clone(),
     ));
-    tasks.spawn(keep::keep(log.clone(), epoch, notes.clone(), board.clone()));
+    let (clock, clock_out) = watch::channel(None);
+    tasks.spawn(keep::keep(
+        log.clone(),
+        epoch,
+        clock_out,
+        notes.clone(),
+        board.clone(),
+    ));
     tasks.spawn(ask::sample(
         asked.clone(),
         options.pace.period,
@@ -141,13 +150,19 @@ pub async fn work(
     ));
     tasks.spawn(ask::leases(asked, ids_in, notes.clone()));
     let begun = tail.end.is_some();
-    let clock = tail.last_sample;
     let mut work = Work {
         options,
         timeline: origin.timeline,
         cluster: cluster.clone(),
         log,
-        intake: Intake::new(&archive, origin.timeline, known, begun, options.pace, clock)?,
+        intake: Intake::new(
+            &archive,
+            origin.timeline,
+            known,
+            begun,
+            options.pace,
+            tail.last_sample,
+        )?,
         archive,
         reader: Reader::start(cluster.clone(), known, Duration::ZERO, board.clone()),
         board,
@@ -166,6 +181,7 @@ pub async fn work(
         auth_now: None,
         auth_full: tail.last_full.as_ref().map(|(full, _)| full.auth_revision),
         early: None,
+        clock,
         heard: Instant::now(),
         behind: 0,
         stopping: None,
@@ -423,7 +439,7 @@ impl Work<'_> {
         }
     }
 
-    fn sampled(&mut self, sample: crate::record::Sample) {
+    fn sampled(&mut self, sample: Sample) {
         // A read that a quorum agreed to is never behind what a watch told, unless history was cut.
         self.behind = match sample.revision < self.intake.complete() {
             true => self.behind + 1,
@@ -434,6 +450,7 @@ impl Work<'_> {
             return;
         }
         self.intake.samples.take(sample);
+        self.clock.send_replace(self.intake.samples.newest());
         if sample.revision > self.intake.newest() && self.heard.elapsed() > decide::STALLED {
             tracing::warn!("the watch tells nothing although there is something to tell; another is opened");
             self.heard = Instant::now();
@@ -486,7 +503,10 @@ impl Work<'_> {
     async fn close(mut self, end: &End) {
         self.tasks.shutdown().await;
         if *end == End::Stopped {
-            let log = self.log.lock().await;
+            let mut log = self.log.lock().await;
+            if let Some(sample) = self.intake.samples.newest() {
+                log.set_sample(sample);
+            }
             if let Err(error) = log.say_head(0, Timestamp::now()).await {
                 tracing::debug!(error = describe(&error), "the end was not told");
             }

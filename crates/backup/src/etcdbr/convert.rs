@@ -136,10 +136,7 @@ impl Work {
             None => self.first_full().await?,
         };
         self.converted.revision = after;
-        let last = self.listing.deltas.last().map_or(0, |delta| delta.name.last);
-        if last > after {
-            self.deltas(after, last).await?;
-        }
+        self.deltas().await?;
         let newest = self.listing.fulls.last().cloned();
         let have = self
             .log
@@ -232,25 +229,51 @@ impl Work {
         Ok(fresh.revision)
     }
 
-    /// Takes the changes after a revision over. A delta of ours is recorded only when the deltas of theirs that it is made
-    /// of were read to their ends.
-    async fn deltas(&mut self, after: i64, last: i64) -> Result<(), Error> {
-        let base = self.listing.fulls.last().cloned();
-        let Some(base) = base else { return Ok(()) };
-        let any = Plan {
-            base,
-            deltas: Vec::new(),
-            reaches: last,
-            inside: false,
+    /// Takes the changes over that follow what is there. One of their deltas that is damaged is passed over: others may
+    /// have the same, and the last one may still be being written.
+    async fn deltas(&mut self) -> Result<(), Error> {
+        let Some(base) = self.listing.fulls.last().cloned() else {
+            return Ok(());
         };
-        let way = any.settle(&self.listing, after, Wanted::Revision(last), &self.without);
-        let way = way.map_err(|unreachable| {
-            Error::refused(unreachable.to_string(), "what is missing cannot be converted")
-        })?;
-        for delta in way.deltas {
-            // One at a time: what is recorded was read to its end, and is right.
-            let from = self.converted.revision;
-            self.delta(delta, from).await?;
+        for _ in 0..=self.listing.deltas.len() {
+            let after = self.converted.revision;
+            let usable = self
+                .listing
+                .deltas
+                .iter()
+                .filter(|delta| !self.without.contains(&delta.key));
+            let last = usable.map(|delta| delta.name.last).max().unwrap_or(0);
+            if last <= after {
+                break;
+            }
+            let any = Plan {
+                base: base.clone(),
+                deltas: Vec::new(),
+                reaches: last,
+                inside: false,
+            };
+            let way = any.settle(&self.listing, after, Wanted::Revision(last), &self.without);
+            let way = way.map_err(|unreachable| {
+                let over: Vec<&str> = self.without.iter().map(String::as_str).collect();
+                let what = match over.is_empty() {
+                    true => unreachable.to_string(),
+                    false => format!("{unreachable}; damaged: {}", over.join(", ")),
+                };
+                Error::refused(what, format!("up to revision {after} all of it is converted"))
+            })?;
+            for delta in way.deltas {
+                // One at a time: what is recorded was read to its end, and is right.
+                let (from, key) = (self.converted.revision, delta.key.clone());
+                match self.delta(delta, from).await {
+                    Ok(()) => {}
+                    Err(Error::Damaged { object, why }) if object == key => {
+                        self.without.insert(key);
+                        self.converted.passed_over.push((object, why));
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }
@@ -342,7 +365,7 @@ impl<'a> Taking<'a> {
         Ok(Taking {
             archive,
             timeline,
-            building: Building::new(archive, timeline, after + 1)?,
+            building: Building::new(archive, timeline, after + 1, DELTA_BYTES)?,
             last: after,
             samples: Vec::new(),
             at_ms: i64::MIN,
@@ -390,7 +413,7 @@ impl<'a> Taking<'a> {
             return Ok(());
         }
         self.sample(true);
-        let next = Building::new(self.archive, self.timeline, self.last + 1)?;
+        let next = Building::new(self.archive, self.timeline, self.last + 1, DELTA_BYTES)?;
         let sealed = std::mem::replace(&mut self.building, next).seal().await?;
         let content = sealed.content;
         let lease = |id: i64| Lease { id, ttl: None };

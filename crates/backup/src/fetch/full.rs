@@ -63,7 +63,8 @@ impl FullArrival {
             };
             tokio::select! {
                 () = pumping => {}
-                () = cancelled(&progress) => {}
+                // Else what has not come would be taken for gone.
+                () = cancelled(&progress) => drop(send.send(Err(Error::Cancelled)).await),
             }
         });
         (arrival, task)

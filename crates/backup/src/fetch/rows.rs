@@ -107,7 +107,8 @@ impl DeltaRows {
             };
             tokio::select! {
                 () = pumping => {}
-                () = cancelled(&progress) => {}
+                // Else what has not come would be taken for gone.
+                () = cancelled(&progress) => drop(send.send(Err(Error::Cancelled)).await),
             }
         });
         let rows = DeltaRows {

@@ -12,7 +12,7 @@ use crate::chain::{Base, Chain, Goal, Link, chain, last_known, reachable};
 use crate::clock::{Bracket, Clock};
 use crate::log::History;
 use crate::object::{Facts, Opened, open};
-use crate::record::{Delta, Full, Lease};
+use crate::record::{Delta, Entry, Full, Lease};
 use crate::{Archive, Error, Store};
 
 /// Objects opened at once.
@@ -47,12 +47,19 @@ impl Book {
     /// Reads the log.
     pub async fn open(archive: &Archive, wanted: Wanted) -> Result<Book, Error> {
         let timeline = archive.timeline(wanted.timeline)?.timeline;
-        let history = archive.history(timeline).await?;
+        let mut history = archive.history(timeline).await?;
+        let clock = Clock::of(&history);
+        // There is one for every second: the clock has what is needed of them.
+        for signed in &mut history.records {
+            if let Entry::Delta(delta) = &mut signed.record.entry {
+                delta.samples = Vec::new();
+            }
+        }
         Ok(Book {
             archive: archive.clone(),
             timeline,
             wanted,
-            clock: Arc::new(Clock::of(&history)),
+            clock: Arc::new(clock),
             history: Arc::new(history),
             bad: BTreeMap::new(),
             opened: HashMap::new(),
@@ -106,8 +113,8 @@ impl Book {
     pub async fn plan(&mut self) -> Result<Plan, Error> {
         let history = Arc::clone(&self.history);
         let (fulls, deltas) = (history.fulls(), history.deltas());
-        let all: Vec<Base> = fulls.iter().map(|(_, full)| base(full)).collect();
-        let known: Vec<Link> = deltas.iter().map(|(_, delta)| link(delta)).collect();
+        let all: Vec<Base> = fulls.iter().map(|(_, full)| Base::from(*full)).collect();
+        let known: Vec<Link> = deltas.iter().map(|(_, delta)| Link::from(*delta)).collect();
         let last_known = last_known(&all, &known);
         let (goal, bracket) = self.goal(&all)?;
         // Each turn finds at least one more that is bad.
@@ -123,8 +130,8 @@ impl Book {
                 .map(|(_, it)| *it)
                 .filter(|it| sound(&it.facts))
                 .collect();
-            let bases: Vec<Base> = fulls.iter().map(|full| base(full)).collect();
-            let links: Vec<Link> = deltas.iter().map(|delta| link(delta)).collect();
+            let bases: Vec<Base> = fulls.iter().map(|full| Base::from(*full)).collect();
+            let links: Vec<Link> = deltas.iter().map(|delta| Link::from(*delta)).collect();
             let Some(found) = chain(&bases, &links, goal) else {
                 return Err(self.unreachable(goal, &bases, &links));
             };
@@ -285,20 +292,6 @@ impl Book {
             false => format!("what can be reached: revisions {}", ranges.join(", ")),
         };
         Error::refused(why, advice)
-    }
-}
-
-fn base(full: &Full) -> Base {
-    Base {
-        revision: full.revision,
-        compact_revision: full.compact_revision,
-    }
-}
-
-fn link(delta: &Delta) -> Link {
-    Link {
-        from: delta.from,
-        to: delta.to,
     }
 }
 

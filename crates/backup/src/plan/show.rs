@@ -138,21 +138,11 @@ impl Plan {
     /// All that can be reached in this timeline, as ranges of revisions.
     pub fn reachable(&self) -> Vec<(i64, i64)> {
         let history = self.book.history();
-        let bases: Vec<Base> = history
-            .fulls()
-            .iter()
-            .map(|(_, full)| Base {
-                revision: full.revision,
-                compact_revision: full.compact_revision,
-            })
-            .collect();
+        let bases: Vec<Base> = history.fulls().iter().map(|(_, full)| (*full).into()).collect();
         let links: Vec<Link> = history
             .deltas()
             .iter()
-            .map(|(_, delta)| Link {
-                from: delta.from,
-                to: delta.to,
-            })
+            .map(|(_, delta)| (*delta).into())
             .collect();
         reachable(&bases, &links)
     }

@@ -12,6 +12,7 @@ use quorate_datadir::{Members, Progress, Seat, Source, hash_kv, restore_members,
 use serde::Serialize;
 
 use super::{Fulls, Options, Report, Staged};
+use crate::chain::{Base, Goal, Link, chain};
 use crate::compact::Workshop;
 use crate::log::History;
 use crate::plan::{Book, Plan, To, Wanted};
@@ -42,14 +43,16 @@ pub struct Rebuilt {
     pub served: bool,
 }
 
-/// The newest full copy: how far it and what follows it lead, and its revision.
-pub(super) fn newest_full(history: &History) -> Option<(i64, i64)> {
-    let newest = history.fulls().last().map(|(_, full)| full.revision)?;
-    let end = history
+/// How far the log leads, and the revision of the full copy it leads there from.
+pub(super) fn end(history: &History) -> Option<(i64, i64)> {
+    let bases: Vec<Base> = history.fulls().iter().map(|(_, full)| (*full).into()).collect();
+    let links: Vec<Link> = history
         .deltas()
-        .last()
-        .map_or(newest, |(_, delta)| delta.to.max(newest));
-    Some((end, newest))
+        .iter()
+        .map(|(_, delta)| (*delta).into())
+        .collect();
+    let found = chain(&bases, &links, Goal::End)?;
+    Some((found.revision, bases.get(found.base)?.revision))
 }
 
 /// Rebuilds it. `None` if something is wrong, which is in the report then.

@@ -90,6 +90,12 @@ async fn rows_are_etcds_own() {
         assert_eq!(rows.len(), expected.len());
         assert_eq!(rows, expected);
         assert!(check_samples(&history) > 5);
+        // Nothing has changed since, and the last sign of life says what time it was.
+        let head = history.head.as_ref().unwrap();
+        assert!(
+            head.sample.unwrap().revision >= revision - 10 && head.every == 0,
+            "{head:?}"
+        );
 
         let fulls = history.fulls();
         let [(_, full)] = fulls.as_slice() else {

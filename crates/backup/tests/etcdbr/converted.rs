@@ -69,22 +69,16 @@ fn it_becomes_one_of_ours_and_goes_on() {
     assert_eq!(first.passed_over, []);
     let last = source.puts(40);
     writer.stop_at(last);
+    let said = [last, before + 4, middle].map(|revision| source.hash(revision));
     runtime.block_on(async {
         let (ours, second) = taken_over(&source, &archive.root()).await;
         assert_eq!(
             (second.fulls, second.revision, second.timeline),
             (0, last, first.timeline)
         );
-        check(&source, &ours, To::End, source.hash(last), "end").await;
-        check(
-            &source,
-            &ours,
-            To::Revision(before + 4),
-            source.hash(before + 4),
-            "inside",
-        )
-        .await;
-        check(&source, &ours, To::Time(time), source.hash(middle), "time").await;
+        check(&source, &ours, To::End, said[0], "end").await;
+        check(&source, &ours, To::Revision(before + 4), said[1], "inside").await;
+        check(&source, &ours, To::Time(time), said[2], "time").await;
         let (_, third) = taken_over(&source, &archive.root()).await;
         assert_eq!(
             (third.deltas, third.fulls, third.rows),
