@@ -4,8 +4,10 @@
 //! archive in a directory, both as they are by default. Every command is timed until its data is on the disk, in turns
 //! with its peer; the best of the rounds counts for both. `QUORATE_BENCH_MB` (a list, e.g. `100,400`) takes other sizes,
 //! `QUORATE_BENCH_PUTS` (e.g. `64`) other numbers of puts a revision, `QUORATE_BENCH_ROUNDS` another number of rounds.
+//! The agent under load comes first, for `QUORATE_BENCH_SECONDS` each; a list of sizes that is `0` leaves out the rest.
 
 mod history;
+mod load;
 mod tools;
 
 use history::{History, Shape, bytes_below};
@@ -29,7 +31,11 @@ fn main() {
         "etcd {version}; etcdbrctl {}; best of {rounds}, data on the disk",
         peer.display()
     );
+    load::all(&version);
     for base_mb in list("QUORATE_BENCH_MB", "100,400,2000") {
+        if base_mb == 0 {
+            continue;
+        }
         for puts in list("QUORATE_BENCH_PUTS", "64,1") {
             let changed_mb = base_mb.min(if puts == 1 { CHANGED_SINGLY_MB } else { CHANGED_MB });
             let shape = Shape {

@@ -149,9 +149,14 @@ pub struct Agent {
 
 impl Agent {
     pub fn start(ours: &Ours, server: &Server) -> Agent {
+        Agent::start_with(ours, server, &[])
+    }
+
+    pub fn start_with(ours: &Ours, server: &Server, flags: &[String]) -> Agent {
         let child = ours
             .command("run")
             .arg(format!("--endpoints={}", server.addresses().client))
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

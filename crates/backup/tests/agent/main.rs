@@ -1,6 +1,5 @@
 //! The agent on real etcd, with a store in a directory.
 
-mod chaos;
 mod every_version;
 mod members;
 mod trouble;

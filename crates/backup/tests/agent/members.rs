@@ -13,7 +13,7 @@ use crate::world::{Agent, PATIENCE, archived_rows, check_samples, rows_of, seque
 
 const MEMBERS: usize = 3;
 
-pub async fn serve(starts: Vec<Start>) -> Vec<Server> {
+async fn serve(starts: Vec<Start>) -> Vec<Server> {
     let serving = tokio::task::spawn_blocking(move || {
         let mut servers: Vec<Server> = starts.iter().map(Start::spawn).collect();
         for server in &mut servers {
@@ -24,7 +24,7 @@ pub async fn serve(starts: Vec<Start>) -> Vec<Server> {
     serving.await.unwrap()
 }
 
-pub fn starts(dir: &std::path::Path, version: &str) -> Vec<Start> {
+fn starts(dir: &std::path::Path, version: &str) -> Vec<Start> {
     let addresses: Vec<Addresses> = (0..MEMBERS).map(|_| Addresses::free()).collect();
     let initial: Vec<String> = (0..MEMBERS)
         .map(|n| format!("m{n}={}", addresses[n].peer))
@@ -120,7 +120,7 @@ async fn members_come_and_go() {
 }
 
 /// The revision, as soon as a write succeeds.
-pub async fn eventually(endpoint: &Endpoint) -> i64 {
+async fn eventually(endpoint: &Endpoint) -> i64 {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match endpoint.put(b"seen", b"").await {
