@@ -1,4 +1,4 @@
-//! Archives of etcdbrctl (gardener's etcd-backup-restore), read and never written.
+//! Archives of etcdbrctl (gardener's etcd-backup-restore), read as they are; only [`compact`] adds to them.
 //!
 //! ```text
 //! PREFIX/v2/Full-00000000-REVISION-SECONDS[.gz|.Z|.zlib][.final]      etcd's snapshot stream, compressed as one
@@ -13,6 +13,7 @@
 //! Never: a revision taken twice, or one left out unsaid; a delta whole in memory; something that counts before its hash.
 
 mod chain;
+pub mod compact;
 pub mod convert;
 mod decompress;
 mod delta;
@@ -22,6 +23,7 @@ mod list;
 mod name;
 pub mod restore;
 mod rows;
+pub mod verify;
 
 pub use chain::{Missing, Plan, Unreachable, Wanted, plan};
 pub use decompress::Decompressed;

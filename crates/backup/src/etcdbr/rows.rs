@@ -391,7 +391,7 @@ fn work(open: &dyn Open, object: &Object, send: &SyncSender<Said>) {
     }
 }
 
-fn fault(object: &Object, trouble: Trouble) -> Error {
+pub(super) fn fault(object: &Object, trouble: Trouble) -> Error {
     match trouble {
         Trouble::Damaged(why) => Error::damaged(&object.key, why),
         Trouble::Read(error) => unreadable(object, error),

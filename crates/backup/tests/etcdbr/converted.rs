@@ -13,7 +13,7 @@ use quorate_workloads::HashKv;
 use crate::ours::alone;
 use crate::source::Source;
 
-async fn store(root: &std::path::Path) -> Store {
+pub async fn store(root: &std::path::Path) -> Store {
     let url = StoreUrl::parse(&format!("file://{}", root.display())).unwrap();
     Store::open(&url, &StoreOptions::default()).await.unwrap()
 }

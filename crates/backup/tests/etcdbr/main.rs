@@ -2,6 +2,7 @@
 
 mod broken;
 mod converted;
+mod kept;
 mod ours;
 mod points;
 mod source;

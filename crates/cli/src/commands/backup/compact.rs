@@ -8,7 +8,8 @@ use quorate_backup::plan::{To, Wanted};
 use quorate_datadir::Progress;
 use serde::Serialize;
 
-use super::{place, watched};
+use super::place::{self, Found};
+use super::{etcdbr, watched};
 use crate::arguments::backup::Compact;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
@@ -34,8 +35,11 @@ struct Shown {
 /// Makes it and says what it is.
 pub async fn run(arguments: &Compact) -> Result<(), Failure> {
     let began = std::time::Instant::now();
-    let archive = place::archive(&arguments.place).await?;
     let scratch = place::scratch(arguments.scratch.as_deref());
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(store, _) => return etcdbr::compacted(arguments, &store, &scratch).await,
+    };
     let writer = place::writer();
     let wanted = Compaction {
         wanted: Wanted {

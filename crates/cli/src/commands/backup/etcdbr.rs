@@ -1,11 +1,14 @@
 //! `quorate backup …` on an archive that etcdbrctl wrote: it is listed, and restored from, as it lies there; copied, it becomes one
 //! of ours.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use quorate_backup::etcdbr::compact::compact;
 use quorate_backup::etcdbr::convert::{Conversion, Converted, convert};
 use quorate_backup::etcdbr::restore::{Way, judge, restore};
+use quorate_backup::etcdbr::verify::{Depth, Report, verify};
 use quorate_backup::etcdbr::{Listing, Object, Wanted, plan};
 use quorate_backup::plan::{LEASE_TTL_DEFAULT, To};
 use quorate_backup::{Archive, Store};
@@ -14,11 +17,11 @@ use serde::Serialize;
 
 use super::{place, watched};
 use crate::arguments::Form;
-use crate::arguments::backup::{Copy, Restore};
+use crate::arguments::backup::{Compact, Copy, Level, Restore, Verify};
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
-use crate::render::facts;
 use crate::render::table::{Cell, draw};
+use crate::render::{facts, style};
 use crate::say;
 
 /// How many leases are shown by id.
@@ -198,6 +201,79 @@ fn converted_page(converted: &Converted) -> String {
         lines.push(("leases", text));
     }
     facts::page(&lines)
+}
+
+/// `quorate backup verify` of it.
+pub async fn verified(arguments: &Verify, store: &Store, scratch: &Path) -> Result<(), Failure> {
+    let depth = match arguments.level {
+        Level::Read => Depth::Read,
+        Level::Rebuilt => Depth::Rebuilt(scratch),
+        Level::Served => {
+            return Err(
+                Failure::refused("archives of etcdbrctl are read and rebuilt, not served")
+                    .and("`quorate backup copy` makes one of ours of it, which can be."),
+            );
+        }
+    };
+    let progress = Arc::new(Progress::new());
+    let report = watched::watch("verified", &progress, verify(store, depth, &progress)).await?;
+    form::show(arguments.output, &report, || verified_page(&report))?;
+    match report.findings.len() {
+        0 => Ok(()),
+        count => Err(
+            Failure::failed(format!("{count} things are not as they should be"))
+                .and("`quorate backup restore URL --dry-run` says what can still be reached."),
+        ),
+    }
+}
+
+fn verified_page(report: &Report) -> String {
+    let text = format!(
+        "{} fulls, {} deltas, {}",
+        report.fulls,
+        report.deltas,
+        facts::size(report.bytes)
+    );
+    let mut lines = vec![("read", text)];
+    if let Some(rebuilt) = &report.rebuilt {
+        let text = format!("revision {}, HashKV {}", rebuilt.revision, rebuilt.hash.hash);
+        lines.push(("rebuilt", text));
+    }
+    for finding in &report.findings {
+        let text = format!("{}: {}", finding.object, finding.why);
+        lines.push(("wrong", style::paint(style::BAD, &text)));
+    }
+    facts::page(&lines)
+}
+
+/// `quorate backup compact` of it: one more full, as etcdbrctl writes them.
+pub async fn compacted(arguments: &Compact, store: &Store, scratch: &Path) -> Result<(), Failure> {
+    if arguments.to_revision.is_some() || arguments.keep_history {
+        return Err(Failure::usage(
+            "an archive of etcdbrctl is compacted at its end, and without its history",
+        ));
+    }
+    let progress = Arc::new(Progress::new());
+    let work = compact(store, scratch, &progress, Timestamp::now());
+    let compacted = watched::watch("compacted", &progress, work).await?;
+    for (object, why) in &compacted.passed_over {
+        say::warning(&format!("{object} is passed over: {why}"));
+    }
+    form::show(arguments.output, &compacted, || {
+        let done = match compacted.was_there {
+            true => "was there",
+            false => "made",
+        };
+        facts::page(&[
+            (done, compacted.object.clone()),
+            ("revision", compacted.revision.to_string()),
+            (
+                "of",
+                format!("{} and {} deltas", compacted.from, compacted.deltas),
+            ),
+            ("size", facts::size(compacted.bytes)),
+        ])
+    })
 }
 
 /// What lies there.

@@ -8,8 +8,9 @@ use quorate_backup::record;
 use quorate_backup::verify::{Fulls, Options, Recording, Report, verify};
 use quorate_datadir::Progress;
 
+use super::place::{self, Found};
 use super::served::Etcds;
-use super::{list, place, watched};
+use super::{etcdbr, list, watched};
 use crate::arguments::backup::{Level, Verify};
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
@@ -18,8 +19,11 @@ use crate::roots;
 
 /// Looks at it and says what it came to.
 pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failure> {
-    let archive = place::archive(&arguments.place).await?;
     let scratch = place::scratch(arguments.scratch.as_deref());
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(store, _) => return etcdbr::verified(arguments, &store, &scratch).await,
+    };
     let writer = place::writer();
     let progress = Arc::new(Progress::new());
     // An etcd may be found without a root as well.

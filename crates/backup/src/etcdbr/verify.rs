@@ -1,0 +1,195 @@
+//! Would one of etcdbrctl's archives restore?
+//!
+//! In: a store, a directory to work in. Out: every object that is not what its name and its hash say; and, where there is a
+//! way to the end, what came of rebuilding it. There is no log to record a proof in: it is told.
+//! Never: an object called sound that was not read to its end.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use quorate_datadir::{Progress, write_snapshot};
+use serde::Serialize;
+
+use super::decompress::Decompressed;
+use super::delta::{Batch, DeltaEvents};
+use super::fetch::StoreObjects;
+use super::full::FullStream;
+use super::list::{Listing, Object};
+use super::name::Kind;
+use super::restore::{Way, blocking, carry_out};
+use super::rows::{Open, fault, unreadable};
+use crate::compact::Workshop;
+use crate::fetch::told;
+use crate::plan::To;
+use crate::record::Hash;
+use crate::{Error, Store};
+
+/// Objects that are read at once.
+const AT_ONCE: usize = 2;
+/// How much of a full is read at once.
+const PIECE: usize = 1 << 20;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Fulls that were read.
+    pub fulls: u64,
+    /// Deltas that were read.
+    pub deltas: u64,
+    /// The bytes of all of them.
+    pub bytes: u64,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What was rebuilt.
+    pub rebuilt: Option<Rebuilt>,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// The object, or the archive.
+    pub object: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A database that was put together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rebuilt {
+    /// Its revision.
+    pub revision: i64,
+    /// Its HashKV; etcdbrctl recorded none to hold it against.
+    pub hash: Hash,
+}
+
+/// How far to go.
+#[derive(Debug, Clone, Copy)]
+pub enum Depth<'a> {
+    /// Every object is read.
+    Read,
+    /// And the end is rebuilt in this directory.
+    Rebuilt(&'a Path),
+}
+
+/// Looks at all of it.
+pub async fn verify(store: &Store, depth: Depth<'_>, progress: &Arc<Progress>) -> Result<Report, Error> {
+    let listing = Listing::read(store).await?;
+    let mut report = Report::default();
+    let objects: Arc<dyn Open> = Arc::new(StoreObjects::new(store));
+    let all: Vec<Object> = listing.fulls.iter().chain(&listing.deltas).cloned().collect();
+    progress.expect(all.iter().map(|object| object.size).sum());
+    let looked = futures::stream::iter(all).map(|object| {
+        let (objects, progress) = (Arc::clone(&objects), Arc::clone(progress));
+        blocking(move || {
+            let looked = look(&*objects, &object);
+            progress.add(object.size).map_err(told)?;
+            Ok((object, looked))
+        })
+    });
+    let mut looked = looked.buffered(AT_ONCE);
+    while let Some(looked) = looked.next().await {
+        let (object, looked) = looked?;
+        match object.name.kind {
+            Kind::Full => report.fulls += 1,
+            Kind::Delta => report.deltas += 1,
+        }
+        report.bytes += object.size;
+        match looked {
+            Ok(()) => {}
+            Err(Error::Damaged { object, why }) => report.findings.push(Finding { object, why }),
+            Err(error) => return Err(error),
+        }
+    }
+    if let Depth::Rebuilt(scratch) = depth {
+        match rebuild(store, listing, scratch, progress).await {
+            Ok(rebuilt) => report.rebuilt = Some(rebuilt),
+            Err(Error::Refused { what, .. }) => report.findings.push(Finding {
+                object: store.describe().to_owned(),
+                why: what,
+            }),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(report)
+}
+
+async fn rebuild(
+    store: &Store,
+    listing: Listing,
+    scratch: &Path,
+    progress: &Arc<Progress>,
+) -> Result<Rebuilt, Error> {
+    let way = Way::among(store, listing, To::End).await?;
+    let workshop = Workshop::in_dir(scratch, "verify")?;
+    let file = workshop.path().join("rebuilt.db");
+    let (_, made) = carry_out(way, progress, &mut |_| {}, || {
+        let file = file.clone();
+        Box::new(move |assembly, progress| write_snapshot(assembly, &file, progress))
+    })
+    .await?;
+    let (fresh, hash) = (made.made.revision, made.made.verdict.hash_kv);
+    Ok(Rebuilt {
+        revision: fresh,
+        hash: Hash {
+            hash: hash.hash,
+            revision: hash.revision,
+            compact_revision: hash.compact_revision,
+        },
+    })
+}
+
+/// Reads an object to its end.
+pub(super) fn look(objects: &dyn Open, object: &Object) -> Result<(), Error> {
+    let bytes = Decompressed::new(objects.open(object)?, object.name.compression);
+    match object.name.kind {
+        Kind::Full => look_at_full(bytes, object),
+        Kind::Delta => look_at_delta(bytes, object),
+    }
+}
+
+fn look_at_full(bytes: impl std::io::Read, object: &Object) -> Result<(), Error> {
+    let mut stream = FullStream::new(bytes);
+    let mut piece = vec![0; PIECE];
+    while std::io::Read::read(&mut stream, &mut piece).map_err(|error| unreadable(object, error))? > 0 {}
+    match stream.digest() {
+        Some(_) => Ok(()),
+        None => Err(Error::damaged(&object.key, "it has no hash at its end")),
+    }
+}
+
+fn look_at_delta(bytes: impl std::io::Read, object: &Object) -> Result<(), Error> {
+    let mut events = DeltaEvents::new(bytes);
+    let mut batch = Batch::default();
+    let (mut first, mut last) = (None, 0);
+    while events
+        .next_batch(&mut batch)
+        .map_err(|trouble| fault(object, trouble))?
+    {
+        for (event, _) in batch.rows() {
+            let main = event.revision.main;
+            if first.is_some() && main > last + 1 {
+                let why = format!("revisions {} to {} are missing", last + 1, main - 1);
+                return Err(Error::damaged(&object.key, why));
+            }
+            first.get_or_insert(main);
+            last = main;
+        }
+    }
+    // It may begin before: another one had those revisions too.
+    let begins = first.is_some_and(|first| first <= object.name.start);
+    if !begins || last != object.name.last {
+        let why = match first {
+            None => "it holds nothing".to_owned(),
+            Some(first) => format!(
+                "it holds revisions {first} to {last}, its name says {} to {}",
+                object.name.start, object.name.last
+            ),
+        };
+        return Err(Error::damaged(&object.key, why));
+    }
+    Ok(())
+}
