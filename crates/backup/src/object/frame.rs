@@ -69,7 +69,10 @@ pub(super) fn unpack(
     let packed = opened.as_deref().unwrap_or(stored);
     plain.clear();
     plain.reserve_exact(entry.plain as usize);
-    zstd::bulk::decompress_to_buffer(packed, plain).map_err(|_| "it cannot be unpacked")?;
+    // It fills the room of a vector; the function of this name beside it fills only what is in it already.
+    zstd::bulk::Decompressor::new()
+        .and_then(|mut unpacking| unpacking.decompress_to_buffer(packed, plain))
+        .map_err(|_| "it cannot be unpacked")?;
     if plain.len() != entry.plain as usize {
         return Err("unpacked, it is not as long as its index says");
     }
