@@ -16,7 +16,7 @@ use crate::object::{Assembler, Facts, Frame, Kind, pack};
 use crate::{Archive, Error, Upload};
 
 /// A frame of a full copy, unpacked.
-pub(crate) const FRAME_BYTES: u64 = 4 << 20;
+pub(crate) const FRAME_BYTES: u64 = 1 << 20;
 /// Frames that are packed at once.
 const PACKED_AT_ONCE: usize = 2;
 

@@ -14,8 +14,10 @@ use super::{Task, cancelled};
 use crate::Error;
 use crate::object::Opened;
 
-/// Frames fetched at once.
+/// Requests at once.
 const AT_ONCE: usize = 3;
+/// Neighbouring frames are fetched together, up to so many bytes.
+const TOGETHER: u64 = 2 << 20;
 /// Frames that wait to be unpacked.
 const WAITING: usize = 1;
 /// Threads that unpack.
@@ -48,16 +50,27 @@ impl FullArrival {
         };
         let (object, progress) = (object.clone(), Arc::clone(progress));
         let task = Task::spawn(async move {
-            let fetching = futures::stream::iter(0..object.frames()).map(|number| {
+            let groups = object.groups(0..object.frames(), TOGETHER);
+            let fetching = futures::stream::iter(groups).map(|group| {
                 let object = &object;
-                async move { object.fetch(number).await.map(|bytes| (number, bytes)) }
+                async move {
+                    object
+                        .fetch_many(group.clone())
+                        .await
+                        .map(|frames| (group, frames))
+                }
             });
             let mut fetching = std::pin::pin!(fetching.buffer_unordered(AT_ONCE));
             let pumping = async {
                 while let Some(fetched) = fetching.next().await {
-                    let failed = fetched.is_err();
-                    if send.send(fetched).await.is_err() || failed {
-                        return;
+                    let (group, frames) = match fetched {
+                        Ok(fetched) => fetched,
+                        Err(error) => return drop(send.send(Err(error)).await),
+                    };
+                    for frame in group.zip(frames) {
+                        if send.send(Ok(frame)).await.is_err() {
+                            return;
+                        }
                     }
                 }
             };
@@ -77,12 +90,11 @@ impl FullArrival {
 
     /// Unpacks and writes what comes. Out: how many frames.
     fn work(&self, landing: &Landing, progress: &Progress) -> Result<u32, quorate_datadir::Error> {
-        let mut count = 0;
+        let (mut count, mut plain) = (0, Vec::new());
         while let Some(fetched) = self.next() {
             let (number, stored) = fetched.map_err(quorate_datadir::Error::supply)?;
-            let plain = self
-                .object
-                .unpack(number, &stored)
+            self.object
+                .unpack_into(number, &stored, &mut plain)
                 .map_err(quorate_datadir::Error::supply)?;
             drop(stored);
             let offset = self.object.first(number);

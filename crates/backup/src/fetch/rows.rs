@@ -18,8 +18,10 @@ use crate::delta::{Content, Cursor};
 use crate::object::Opened;
 use crate::plan::Planned;
 
-/// Frames fetched at once.
+/// Requests at once.
 const FETCHED: usize = 4;
+/// Neighbouring frames of a delta are fetched together, up to so many bytes.
+const TOGETHER: u64 = 1 << 20;
 /// Frames unpacked at once.
 const UNPACKED: usize = 2;
 /// Frames that wait to be read.
@@ -220,15 +222,30 @@ impl Later for DeltaRows {
 
 /// Fetches and unpacks frames in order, and sends them on.
 async fn pump(pieces: Vec<(usize, Opened, std::ops::Range<u32>)>, send: &mpsc::Sender<Result<Plain, Error>>) {
-    let numbered = pieces
-        .into_iter()
-        .flat_map(|(planned, object, frames)| frames.map(move |number| (planned, object.clone(), number)));
-    let fetching = futures::stream::iter(numbered).map(|(planned, object, number)| async move {
-        let stored = object.fetch(number).await?;
-        Ok::<_, Error>((planned, object, number, stored))
+    let groups = pieces.into_iter().flat_map(|(planned, object, frames)| {
+        let groups = object.groups(frames, TOGETHER);
+        groups
+            .into_iter()
+            .map(move |group| (planned, object.clone(), group))
     });
-    let unpacking = fetching.buffered(FETCHED).map(|fetched| async move {
-        let (planned, object, number, stored) = fetched?;
+    let fetching = futures::stream::iter(groups).map(|(planned, object, group)| async move {
+        let frames = object.fetch_many(group.clone()).await?;
+        Ok::<_, Error>((planned, object, group, frames))
+    });
+    let frames = fetching.buffered(FETCHED).flat_map(|fetched| {
+        let frames = match fetched {
+            Ok((planned, object, group, frames)) => {
+                let numbered = group
+                    .zip(frames)
+                    .map(|(number, stored)| Ok((planned, object.clone(), number, stored)));
+                numbered.collect()
+            }
+            Err(error) => vec![Err(error)],
+        };
+        futures::stream::iter(frames)
+    });
+    let unpacking = frames.map(|frame| async move {
+        let (planned, object, number, stored) = frame?;
         let unpacking = tokio::task::spawn_blocking(move || object.unpack(number, &stored));
         let bytes = unpacking.await.map_err(|_| Error::Cancelled)??;
         Ok(Plain { planned, bytes })

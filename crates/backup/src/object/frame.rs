@@ -45,13 +45,14 @@ pub fn pack(packer: &Packer, number: u32, first: u64, plain: &[u8]) -> Option<Fr
     Some(Frame { bytes, entry })
 }
 
-/// Unpacks frame `number`, which the index says is `entry`.
+/// Unpacks frame `number`, which the index says is `entry`, into `plain`, whose room is used again.
 pub(super) fn unpack(
     seal: Option<&Seal>,
     number: u32,
     entry: &Entry,
     stored: &[u8],
-) -> Result<Vec<u8>, &'static str> {
+    plain: &mut Vec<u8>,
+) -> Result<(), &'static str> {
     let sum: [u8; 32] = Sha256::digest(stored).into();
     if stored.len() != entry.stored as usize || sum != entry.sha256 {
         return Err("its bytes are not those that were written");
@@ -66,9 +67,14 @@ pub(super) fn unpack(
         }
     };
     let packed = opened.as_deref().unwrap_or(stored);
-    let plain = zstd::bulk::decompress(packed, entry.plain as usize).map_err(|_| "it cannot be unpacked")?;
+    plain.clear();
+    plain.reserve_exact(entry.plain as usize);
+    // It fills the room of a vector; the function of this name beside it fills only what is in it already.
+    zstd::bulk::Decompressor::new()
+        .and_then(|mut unpacking| unpacking.decompress_to_buffer(packed, plain))
+        .map_err(|_| "it cannot be unpacked")?;
     if plain.len() != entry.plain as usize {
         return Err("unpacked, it is not as long as its index says");
     }
-    Ok(plain)
+    Ok(())
 }

@@ -149,11 +149,38 @@ impl Opened {
         Ok(numbers.map(cut).collect())
     }
 
+    /// Neighbouring frames of `numbers` that are fetched together: not more than `limit` bytes, or one.
+    pub fn groups(&self, numbers: Range<u32>, limit: u64) -> Vec<Range<u32>> {
+        let mut groups: Vec<Range<u32>> = Vec::new();
+        let mut bytes = 0;
+        for number in numbers {
+            let more = self.stored_bytes(number);
+            match groups.last_mut() {
+                Some(last) if bytes + more <= limit => {
+                    last.end = number + 1;
+                    bytes += more;
+                }
+                _ => {
+                    groups.push(number..number + 1);
+                    bytes = more;
+                }
+            }
+        }
+        groups
+    }
+
     /// Unpacks what [`Opened::fetch`] gave. Work for a thread that may compute.
     pub fn unpack(&self, number: u32, stored: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut plain = Vec::new();
+        self.unpack_into(number, stored, &mut plain)?;
+        Ok(plain)
+    }
+
+    /// The same, into `plain`, whose room is used again.
+    pub fn unpack_into(&self, number: u32, stored: &[u8], plain: &mut Vec<u8>) -> Result<(), Error> {
         let entry = self.entries.get(number as usize);
         let entry = entry.ok_or_else(|| Error::damaged(&*self.name, format!("it has no frame {number}")))?;
-        frame::unpack(self.seal.as_deref(), number, entry, stored)
+        frame::unpack(self.seal.as_deref(), number, entry, stored, plain)
             .map_err(|why| Error::damaged(&*self.name, format!("frame {number}: {why}")))
     }
 

@@ -74,7 +74,7 @@ async fn every_point(told: &Told, made: &Archived) {
         .unwrap()
         .compact_revision()
         .unwrap();
-    let step = usize::try_from((end - compacted) / 19).unwrap();
+    let step = usize::try_from((end - compacted) / 13).unwrap();
     let points = (compacted..=end).step_by(step).chain([between, between + 1, end]);
     for revision in points {
         let dir = told.root.path().join("restored");
