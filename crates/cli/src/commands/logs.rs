@@ -80,12 +80,18 @@ fn find(root: &Root, name: &str) -> Result<PathBuf, Failure> {
     if let Some((_, path)) = known.iter().find(|(member, _)| member == name) {
         return Ok(path.clone());
     }
-    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    let agent = |name: &&str| *name == "backup";
+    let (agents, names): (Vec<&str>, Vec<&str>) =
+        known.iter().map(|(name, _)| name.as_str()).partition(agent);
+    let more = match agents.is_empty() {
+        true => "",
+        false => " `quorate logs backup` shows the log of the backup agent.",
+    };
     Err(Failure::usage(format!(
         "there is no member {name:?} under {}",
         root.path().display()
     ))
-    .and(&format!("Its members are {}.", names.join(", "))))
+    .and(&format!("Its members are {}.{more}", names.join(", "))))
 }
 
 /// Where the last `lines` lines begin.

@@ -2,9 +2,9 @@
 
 use crate::sandbox::{Sandbox, leave_status};
 
-const COMMANDS: [&str; 13] = [
-    "up", "status", "logs", "scale", "upgrade", "redeploy", "snapshot", "down", "explain", "install",
-    "operator", "prepare", "version",
+const COMMANDS: [&str; 14] = [
+    "up", "status", "logs", "scale", "upgrade", "redeploy", "snapshot", "down", "explain", "backup",
+    "install", "operator", "prepare", "version",
 ];
 
 #[test]
@@ -26,7 +26,7 @@ fn help_is_short_and_offers_only_what_exists() {
         help.out
             .contains("Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.")
     );
-    for hidden in ["launch-member", "launch-in-pod", "systemd", "backup", "webhook"] {
+    for hidden in ["launch-member", "launch-in-pod", "systemd", "webhook"] {
         assert!(!help.out.contains(hidden), "{hidden} in {help:?}");
     }
     assert!(sandbox.is_untouched());
