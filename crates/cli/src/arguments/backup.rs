@@ -16,7 +16,7 @@ use crate::duration;
 #[command(after_help = "\
 URL says where the archive is:
   file:///var/backups/etcd
-  s3://bucket/prefix?region=eu-west-1          also endpoint=URL, pathStyle=true, ca=FILE, credentials=FILE, profile=P
+  s3://bucket/prefix?region=eu-west-1  also endpoint=, pathStyle=, ca=, credentials=, profile=
   gs://bucket/prefix?credentials=FILE          az://container/prefix?account=A&credentials=FILE
 Without credentials=FILE the usual environment variables are asked, then the machine.
 
