@@ -244,6 +244,6 @@ async fn forget(to: &Store, from: &Archive, writer: &str, now: Timestamp) -> Res
         writer: writer.to_owned(),
     };
     let plan = prune::plan(&copy, &options, now).await?;
-    let done = prune::run(&copy, &options, &plan, now, || ()).await?;
+    let done = prune::run(&copy, &options, &plan, now, |_| Ok(())).await?;
     Ok(done.deleted.objects)
 }

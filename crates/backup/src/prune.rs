@@ -192,13 +192,13 @@ pub struct Done {
     pub troubles: Vec<String>,
 }
 
-/// Does what a plan says. `seen` hears of each record and each deletion.
+/// Does what a plan says. `seen` hears of each record and of the bytes of each deletion; what it refuses ends it.
 pub async fn run(
     archive: &Archive,
     options: &Options,
     plan: &Plan,
     now: Timestamp,
-    mut seen: impl FnMut(),
+    mut seen: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Done, Error> {
     let mut done = Done::default();
     let grace = SignedDuration::try_from(options.grace).unwrap_or(SignedDuration::from_hours(1));
@@ -212,6 +212,7 @@ pub async fn run(
                     .for_each(|item| done.given_up.add(item.bytes));
                 done.delete_after = Some(delete_after);
             }
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) => done
                 .troubles
                 .push(format!("timeline {}: {error}", timeline.timeline)),
@@ -241,12 +242,12 @@ async fn record(
     options: &Options,
     timeline: &TimelinePlan,
     (now, delete_after): (Timestamp, Timestamp),
-    seen: &mut impl FnMut(),
+    seen: &mut impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut log: Log = archive.log(timeline.timeline, &options.writer).await?;
     for full in &timeline.told_again {
         log.append(Entry::Full(full.clone()), now).await?;
-        seen();
+        seen(0)?;
     }
     let names: Vec<String> = timeline.going.iter().map(|item| item.object.clone()).collect();
     let names: Vec<String> = names
@@ -264,7 +265,7 @@ async fn record(
             why: why.clone(),
         };
         log.append(Entry::Prune(prune), now).await?;
-        seen();
+        seen(0)?;
     }
     log.raise_head(now).await;
     Ok(())

@@ -12,7 +12,7 @@ pub(super) async fn run(
     archive: &Archive,
     plan: &Plan,
     done: &mut Done,
-    seen: &mut impl FnMut(),
+    seen: &mut impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let due = delete(archive, &plan.due, done, seen).await?;
     done.deleted.objects += due.objects;
@@ -38,7 +38,7 @@ pub(super) async fn run(
                     break;
                 }
             }
-            seen();
+            seen(0)?;
         }
     }
     Ok(())
@@ -48,7 +48,7 @@ async fn delete(
     archive: &Archive,
     items: &[Item],
     done: &mut Done,
-    seen: &mut impl FnMut(),
+    seen: &mut impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<super::Tally, Error> {
     let mut tally = super::Tally::default();
     let deletions = items
@@ -60,7 +60,7 @@ async fn delete(
             Deleted::Gone => tally.add(item.bytes),
             Deleted::Locked => done.locked.push(item.object.clone()),
         }
-        seen();
+        seen(item.bytes)?;
     }
     Ok(tally)
 }

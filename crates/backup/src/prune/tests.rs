@@ -195,16 +195,22 @@ async fn cut_off_anywhere_it_loses_nothing_and_is_finished_by_the_next() {
         let options = options("3d,20d:5d", 0);
         let planned = plan(&archive, &options, now).await.unwrap();
         let (mut left, stop) = (steps, tokio::sync::Notify::new());
-        let seen = || {
-            if left == 0 {
+        let seen = |_| {
+            if left == 0 && steps % 2 == 1 {
+                return Err(Error::Cancelled);
+            } else if left == 0 {
                 stop.notify_one();
             }
             left = left.saturating_sub(1);
+            Ok(())
         };
         let cut = tokio::select! {
             biased;
             () = stop.notified() => true,
-            done = run(&archive, &options, &planned, now, seen) => { done.unwrap(); false }
+            done = run(&archive, &options, &planned, now, seen) => match done {
+                Err(Error::Cancelled) => true,
+                done => { done.unwrap(); false }
+            }
         };
         let between = reachable(&archive).await;
         assert!(
@@ -213,7 +219,7 @@ async fn cut_off_anywhere_it_loses_nothing_and_is_finished_by_the_next() {
         );
         for _ in 0..2 {
             let planned = plan(&archive, &options, now).await.unwrap();
-            run(&archive, &options, &planned, now, || ()).await.unwrap();
+            run(&archive, &options, &planned, now, |_| Ok(())).await.unwrap();
         }
         let after = reachable(&archive).await;
         assert!(after.is_superset(&window), "after {steps}");
@@ -260,7 +266,7 @@ async fn a_log_is_trimmed_and_agents_go_on_behind_it() {
         planned.timelines[0].segments
     );
     let before = files(&place.path);
-    run(&archive, &options, &planned, now, || ()).await.unwrap();
+    run(&archive, &options, &planned, now, |_| Ok(())).await.unwrap();
     // Recorded, and all is still there.
     assert!(files(&place.path).is_superset(&before));
     assert!(plan(&archive, &options, now).await.unwrap().is_idle());
@@ -286,7 +292,9 @@ async fn a_log_is_trimmed_and_agents_go_on_behind_it() {
     );
     hold.release().await;
     let planned = plan(&archive, &options, later).await.unwrap();
-    let done = run(&archive, &options, &planned, later, || ()).await.unwrap();
+    let done = run(&archive, &options, &planned, later, |_| Ok(()))
+        .await
+        .unwrap();
     assert_eq!(done.deleted.objects, planned.due.len() as u64);
     let after = files(&place.path);
     assert!(!after.contains(&names::record(1, SEGMENT)) && !after.contains(&names::segment(1, 1, SEGMENT)));
@@ -328,7 +336,7 @@ async fn where_the_log_is_damaged_nothing_is_taken_for_an_orphan() {
     assert_eq!((planned.orphans.len(), planned.timelines[0].faults.len()), (0, 1));
     assert!(planned.timelines[0].segments.is_empty());
     let before = files(&place.path).len();
-    run(&archive, &options, &planned, now, || ()).await.unwrap();
+    run(&archive, &options, &planned, now, |_| Ok(())).await.unwrap();
     assert!(files(&place.path).len() < before);
     let history = archive.history(1).await.unwrap();
     assert_eq!(history.fulls().len(), 1, "the last resort");

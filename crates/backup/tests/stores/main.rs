@@ -10,6 +10,7 @@ mod conformance;
 mod faults;
 mod file;
 mod google;
+mod locks;
 mod power;
 mod s3;
 mod surroundings;

@@ -1,12 +1,16 @@
 //! `quorate backup prune URL --keep 7d,30d:1d`: what is older is given up, and later deleted.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
+use quorate_backup::Error;
 use quorate_backup::prune::{self, Done, Options, Plan, Tally};
 use quorate_backup::retention::{Retention, Why};
+use quorate_datadir::Progress;
 use serde::Serialize;
 
 use super::list::when;
-use super::place;
+use super::{place, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::Prune;
 use crate::commands::snapshot::form;
@@ -44,7 +48,16 @@ pub async fn run(arguments: &Prune) -> Result<(), Failure> {
         }
         return form::show(arguments.output, &Shown { plan, done: None }, String::new);
     }
-    let done = prune::run(&archive, &options, &plan, now, || ()).await?;
+    let progress = Arc::new(Progress::new());
+    progress.expect(Tally::of(&plan.due).bytes + Tally::of(&plan.orphans).bytes);
+    if options.grace.is_zero() {
+        // What is given up goes at once.
+        let going = plan.timelines.iter().map(|timeline| Tally::of(&timeline.going));
+        progress.expect(going.map(|tally| tally.bytes).sum());
+    }
+    let seen = |bytes| progress.add(bytes).map_err(|_| Error::Cancelled);
+    let work = prune::run(&archive, &options, &plan, now, seen);
+    let done = watched::watch("deleted", &progress, work).await?;
     let troubles = done.troubles.clone();
     let shown = Shown {
         plan,

@@ -127,5 +127,5 @@ async fn prune_once(store: &Store, key: Option<Key>, options: &prune::Options) -
     let archive = Archive::open(store, key).await?;
     let now = Timestamp::now();
     let plan = prune::plan(&archive, options, now).await?;
-    prune::run(&archive, options, &plan, now, || ()).await
+    prune::run(&archive, options, &plan, now, |_| Ok(())).await
 }

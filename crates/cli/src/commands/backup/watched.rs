@@ -17,6 +17,9 @@ use crate::say;
 /// How often it is looked at how far the work is.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Said when somebody asked to stop.
+const STOPPED: &str = "stopped; what was not done is left for the next time";
+
 /// Awaits `work`, which is `doing` something to bytes.
 pub async fn watch<T>(
     doing: &'static str,
@@ -31,7 +34,10 @@ pub async fn watch<T>(
     let mut asked = false;
     loop {
         tokio::select! {
-            done = &mut work => return done.map_err(Failure::from),
+            done = &mut work => return done.map_err(|error| match error {
+                Error::Cancelled if asked => Failure::failed(STOPPED),
+                error => error.into(),
+            }),
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = ticks.tick() => {
@@ -53,7 +59,7 @@ pub async fn watch<T>(
 pub async fn or_stop<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::select! {
         done = work => done,
-        () = stop() => Err(Failure::failed("stopped; what was not done is left for the next time")),
+        () = stop() => Err(Failure::failed(STOPPED)),
     }
 }
 
