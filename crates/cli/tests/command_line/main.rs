@@ -3,7 +3,9 @@
 mod agent;
 mod backup;
 mod backup_bad_input;
+mod backup_broken_off;
 mod backup_meanwhile;
+mod backup_times;
 mod bad_input;
 mod etcd;
 mod explain;
