@@ -122,6 +122,8 @@ fn the_life_of_an_archive() {
         (&compacted["revision"], &compacted["wasThere"]),
         (&Value::from(good), &Value::from(false))
     );
+    // And of nothing at all, which is what is there in the end.
+    sandbox.run(&["backup", "compact", &archive]).succeeds();
     let etcd_program = programs.join("etcd").display().to_string();
     let proven = sandbox.run(&[
         "backup",

@@ -3,6 +3,7 @@
 mod agent;
 mod backup;
 mod backup_bad_input;
+mod backup_meanwhile;
 mod bad_input;
 mod etcd;
 mod explain;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! crc32c over "key", then key and value of every row up to R, but
-//!   rows up to the compaction C that are not the last of a key that is there at R (unless none is there at all),
+//!   rows up to the compaction C that are not the last of a key that is there at R (unless none is there at all, and
+//!   etcd has compacted up to C and still has them),
 //!   deletions at C itself
 //! ```
 //!
@@ -105,7 +106,14 @@ pub(crate) fn hash_at(
 ) -> Result<HashKv, Error> {
     let kept = match compacted {
         None => None,
-        Some(compacted) => Some(kept(source, revision, compacted, progress)?),
+        Some(compacted) => {
+            let mut kept = kept(source, revision, compacted, progress)?;
+            // A member that has compacted so far has none of what is superseded, even if no key is there at all.
+            if source.compact_revision() != Some(compacted) {
+                kept.set_any();
+            }
+            Some(kept)
+        }
     };
     let mut hash = HashRows::new(revision, compacted, kept);
     each_row(source, revision, progress, |row, key, value| {
