@@ -157,7 +157,12 @@ pub fn rewrite(
             changes.set(bucket::META, meta::FINISHED_COMPACTION, revision);
             let kept = kept(source, at, at, progress)?;
             let whole = at >= source.current_revision() && changes.cut.is_none();
-            hash_kv = whole.then(|| HashRows::new(at, Some(at), Some(kept.clone())));
+            hash_kv = whole.then(|| {
+                let mut left = kept.clone();
+                // What is superseded goes, even if no key is there at all.
+                left.set_any();
+                HashRows::new(at, Some(at), Some(left))
+            });
             Some((at, kept))
         }
     };
