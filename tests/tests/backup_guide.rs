@@ -62,17 +62,7 @@ fn the_guide_is_true() {
     let mut cluster = Cluster::new(3, &version);
     cluster.up();
     let status = cluster.await_ready(3, &version);
-    let certs = status.certs.expect("the cluster has certificates");
-    let shown = |path: PathBuf| path.to_str().expect("a path of text").to_owned();
-    let shell = Shell::plain(&[(
-        "etcdctl",
-        etcd::cache().join("etcd").join(&version).join("etcdctl"),
-    )])
-    .with("QUORATE_ROOT", &shown(cluster.root().to_owned()))
-    .with("ETCDCTL_ENDPOINTS", &status.endpoints.join(","))
-    .with("ETCDCTL_CACERT", &shown(certs.ca))
-    .with("ETCDCTL_CERT", &shown(certs.cert))
-    .with("ETCDCTL_KEY", &shown(certs.key));
+    let shell = Shell::beside(&cluster, &version, status);
     let mut agent = Agent {
         report: shell.work().join("agent.json"),
         pid: None,

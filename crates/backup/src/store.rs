@@ -20,7 +20,7 @@ mod upload;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -53,6 +53,8 @@ struct Shared {
     limits: Limits,
     /// The server said once that it cannot create without overwriting.
     plain_puts: AtomicBool,
+    /// Bytes of objects that were read.
+    received: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -103,6 +105,7 @@ impl Store {
                 backend,
                 limits: Limits::of(options),
                 plain_puts: AtomicBool::new(false),
+                received: AtomicU64::new(0),
             }),
         }
     }
@@ -110,6 +113,11 @@ impl Store {
     /// The store's address, without its options, for messages.
     pub fn describe(&self) -> &str {
         &self.shared.describe
+    }
+
+    /// Bytes of objects that were read from it until now.
+    pub fn received(&self) -> u64 {
+        self.shared.received.load(Ordering::Relaxed)
     }
 
     /// Whether the second of two creations of one name fails here. It writes and removes an object below `probe/`.
@@ -201,7 +209,7 @@ impl Store {
         let get = persist(self.shared.limits, &travel, |_| {
             self.get_once(name, limit, &travel)
         });
-        get.await.map_err(|failure| self.error("read", name, failure))
+        self.read(name, get.await)
     }
 
     async fn get_once(&self, name: &str, limit: u64, travel: &Travel) -> Result<Bytes, Failure> {
@@ -237,7 +245,7 @@ impl Store {
                 Backend::Objects(objects) => objects.get_range(name, start, end, travel).await,
             }
         });
-        get.await.map_err(|failure| self.error("read", name, failure))
+        self.read(name, get.await)
     }
 
     /// Looks at an object without reading it.
@@ -319,6 +327,15 @@ impl Store {
             at = end;
         }
         upload.finish().await
+    }
+
+    /// What came of reading an object.
+    fn read(&self, name: &str, got: Result<Bytes, Failure>) -> Result<Bytes, Error> {
+        let bytes = got.map_err(|failure| self.error("read", name, failure))?;
+        self.shared
+            .received
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(bytes)
     }
 
     fn has_plain_puts(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The command line as clap reads it. What is not offered here does not exist yet.
 
 pub mod backup;
+pub mod member;
 pub mod moment;
 pub mod snapshot;
 

@@ -5,7 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cluster::binary;
+use quorate_host::Status;
+
+use crate::cluster::{Cluster, binary};
+use crate::etcd;
 
 /// No command of a guide may take longer; those that wait say so themselves, and say less.
 const LIMIT_SECONDS: &str = "400";
@@ -45,6 +48,19 @@ impl Shell {
             std::os::unix::fs::symlink(program, bin.join(name)).expect("a link can be made");
         }
         shell
+    }
+
+    /// A shell beside a cluster of this version, whose status is this: etcdctl and quorate find it by themselves.
+    pub fn beside(cluster: &Cluster, version: &str, status: Status) -> Shell {
+        let certs = status.certs.expect("the cluster has certificates");
+        let shown = |path: &Path| path.to_str().expect("a path of text").to_owned();
+        let etcdctl = etcd::cache().join("etcd").join(version).join("etcdctl");
+        Shell::plain(&[("etcdctl", etcdctl)])
+            .with("QUORATE_ROOT", &shown(cluster.root()))
+            .with("ETCDCTL_ENDPOINTS", &status.endpoints.join(","))
+            .with("ETCDCTL_CACERT", &shown(&certs.ca))
+            .with("ETCDCTL_CERT", &shown(&certs.cert))
+            .with("ETCDCTL_KEY", &shown(&certs.key))
     }
 
     /// A shell with this kubectl, a copy of this kubeconfig, and the checkout's samples.

@@ -131,6 +131,7 @@ async fn many_create_one(store: &Store) {
 async fn ranges(store: &Store) {
     let content = noise(10_000, 6);
     store.put("range/a", content.clone()).await.unwrap();
+    let received = store.received();
     for range in [0..1, 0..10_000, 9_999..10_000, 5_000..7_000] {
         let wanted = content.slice(range.start as usize..range.end as usize);
         assert_eq!(
@@ -150,6 +151,7 @@ async fn ranges(store: &Store) {
         .unwrap_err()
         .to_string();
     assert!(huge.contains("too many at once"), "{huge}");
+    assert_eq!(store.received() - received, 1 + 10_000 + 1 + 2_000);
 }
 
 async fn lists(store: &Store) {

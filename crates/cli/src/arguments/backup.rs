@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::Form;
+use super::member::NewMember;
 use super::snapshot::revision;
 use crate::duration;
 
@@ -277,9 +278,6 @@ pub struct Restore {
     /// The data directory to make; with --every-member, the directory that they go into
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
-    /// Where the log of the member goes [default: in the data directory]
-    #[arg(long, value_name = "DIR", conflicts_with = "every_member")]
-    pub wal_dir: Option<PathBuf>,
     /// To this revision [default: the last]
     #[arg(long, value_name = "REVISION", value_parser = revision)]
     pub to_revision: Option<i64>,
@@ -289,34 +287,12 @@ pub struct Restore {
     /// Of this timeline [default: the newest]
     #[arg(long, value_name = "N")]
     pub timeline: Option<u32>,
-    /// The member's name
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub name: String,
-    /// All members, with their peer URLs
-    #[arg(
-        long,
-        value_name = "NAME=URL,…",
-        default_value = "default=http://localhost:2380"
-    )]
-    pub initial_cluster: String,
-    /// What tells this cluster from others, and from the one that the archive is of
-    #[arg(long, value_name = "TOKEN", default_value = "etcd-cluster")]
-    pub initial_cluster_token: String,
-    /// The member's own peer URLs
-    #[arg(long, value_name = "URL,…", default_value = "http://localhost:2380")]
-    pub initial_advertise_peer_urls: String,
+    /// Whose it is to be.
+    #[command(flatten)]
+    pub member: NewMember,
     /// Make one for each of --initial-cluster: DIR/NAME
-    #[arg(long, conflicts_with_all = ["name", "initial_advertise_peer_urls"])]
+    #[arg(long, conflicts_with_all = ["name", "initial_advertise_peer_urls", "wal_dir"])]
     pub every_member: bool,
-    /// Raise the revision by so much, so that no watcher sees one twice
-    #[arg(long, value_name = "N", requires = "mark_compacted", value_parser = revision)]
-    pub bump_revision: Option<i64>,
-    /// Tell watchers that everything up to there is compacted
-    #[arg(long, requires = "bump_revision")]
-    pub mark_compacted: bool,
-    /// The etcd that is to start from it, such as 3.5 [default: the archive's, or a newer one]
-    #[arg(long, value_name = "MINOR")]
-    pub for_version: Option<String>,
     /// Say what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::Form;
+use super::member::NewMember;
 use crate::duration;
 
 /// `quorate snapshot`.
@@ -295,37 +296,12 @@ pub struct Restore {
     /// The data directory to make
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
-    /// Where its log goes [default: in the data directory]
-    #[arg(long, value_name = "DIR")]
-    pub wal_dir: Option<PathBuf>,
-    /// The member's name
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub name: String,
-    /// All members, with their peer URLs
-    #[arg(
-        long,
-        value_name = "NAME=URL,…",
-        default_value = "default=http://localhost:2380"
-    )]
-    pub initial_cluster: String,
-    /// What tells this cluster from others, and from the one that the snapshot is of
-    #[arg(long, value_name = "TOKEN", default_value = "etcd-cluster")]
-    pub initial_cluster_token: String,
-    /// The member's own peer URLs
-    #[arg(long, value_name = "URL,…", default_value = "http://localhost:2380")]
-    pub initial_advertise_peer_urls: String,
-    /// Raise the revision by so much, so that no watcher sees one twice
-    #[arg(long, value_name = "N", requires = "mark_compacted", value_parser = revision)]
-    pub bump_revision: Option<i64>,
-    /// Tell watchers that everything up to there is compacted
-    #[arg(long, requires = "bump_revision")]
-    pub mark_compacted: bool,
+    /// Whose it is to be.
+    #[command(flatten)]
+    pub member: NewMember,
     /// Go back to this revision, if it is not compacted
     #[arg(long, value_name = "REVISION", value_parser = revision)]
     pub to_revision: Option<i64>,
-    /// The etcd that is to start from it, such as 3.5 [default: the snapshot's, or a newer one]
-    #[arg(long, value_name = "MINOR")]
-    pub for_version: Option<String>,
     /// Do without the snapshot's digest, which a file copied from a data directory does not have
     #[arg(long)]
     pub skip_hash_check: bool,

@@ -1,5 +1,7 @@
 //! Points of an archive as a person tells them: by the clock.
 
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -67,4 +69,65 @@ fn a_mistake_between_two_times_is_undone() {
         ["app/a", "1", "app/b", "2", "app/c", "since", "other", "5"]
     );
     agent.stop();
+}
+
+/// What comes of a question, on a terminal, that `keys` are typed at.
+fn answered(sandbox: &Sandbox, words: &[&str], keys: &[u8]) -> (Option<i32>, String) {
+    let command = sandbox.command(words);
+    let quoted: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut child = Command::new("timeout")
+        .args([
+            "60",
+            "script",
+            "--quiet",
+            "--return",
+            "--command",
+            &quoted.join(" "),
+            "/dev/null",
+        ])
+        .current_dir(sandbox.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut shown, mut byte) = (Vec::new(), [0]);
+    while !shown.ends_with(b"[y/N] ") && stdout.read(&mut byte).unwrap() > 0 {
+        shown.extend(byte);
+    }
+    stdin.write_all(keys).unwrap();
+    stdout.read_to_end(&mut shown).unwrap();
+    (child.wait().unwrap().code(), String::from_utf8(shown).unwrap())
+}
+
+#[test]
+fn a_time_that_little_is_known_of_has_to_be_agreed_to() {
+    let sandbox = Sandbox::new();
+    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let archive = format!("file://{}", sandbox.path("archive").display());
+    sandbox
+        .run(&["backup", "now", &archive, "--endpoints", &etcd.url])
+        .succeeds();
+    let restore = [
+        "backup",
+        "restore",
+        &archive,
+        "--data-dir",
+        "new",
+        "--to-time",
+        "2099-01-01T00:00:00Z",
+    ];
+    sandbox.run(&restore).fails(3, &["what is known of", "--yes"]);
+    for keys in [&b"n\n"[..], b"\x03"] {
+        let (code, shown) = answered(&sandbox, &restore, keys);
+        assert_eq!(code, Some(3), "{keys:?}: {shown}");
+        assert!(shown.contains("Nothing was done."), "{keys:?}: {shown}");
+        assert!(!sandbox.path("new").exists(), "{keys:?}: {shown}");
+    }
+    let (code, shown) = answered(&sandbox, &restore, b"y\n");
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(sandbox.path("new/member/snap/db").is_file());
 }

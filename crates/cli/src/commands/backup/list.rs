@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use quorate_backup::inventory::{Following, Inventory, Timeline, Wanted};
 use quorate_backup::record::{Level, Made};
 
-use super::etcdbr;
 use super::place::{self, Found};
+use super::{etcdbr, watched};
 use crate::arguments::backup::List;
 use crate::commands::snapshot::form;
 use crate::duration;
@@ -30,7 +30,7 @@ pub async fn run(arguments: &List) -> Result<(), Failure> {
         timeline: arguments.timeline,
         deltas: arguments.deltas,
     };
-    let inventory = Inventory::take(&archive, wanted, now).await?;
+    let inventory = watched::reading(archive.store(), Inventory::take(&archive, wanted, now)).await?;
     form::show(arguments.output, &inventory, || page(&inventory, now))?;
     match inventory.is_faulty() {
         false => Ok(()),

@@ -36,7 +36,7 @@ pub async fn run(arguments: &Prune) -> Result<(), Failure> {
     };
     let archive = place::archive(&arguments.place).await?;
     let now = Timestamp::now();
-    let plan = prune::plan(&archive, &options, now).await?;
+    let plan = watched::reading(archive.store(), prune::plan(&archive, &options, now)).await?;
     let people = arguments.output == Form::Table;
     if people {
         say::print(&plan_page(&plan));

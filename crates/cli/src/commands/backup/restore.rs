@@ -89,7 +89,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         }
     };
     let timeline = arguments.timeline;
-    let plan = watched::or_stop(async { Ok(plan(&archive, Wanted { timeline, to }).await?) }).await?;
+    let plan = watched::reading(archive.store(), plan(&archive, Wanted { timeline, to })).await?;
     let people = arguments.output == Form::Table;
     if people {
         say::print(&plan_page(&plan));
@@ -108,7 +108,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         }
         return form::show(arguments.output, &plan_shown(&plan), String::new);
     }
-    agree(&consents, arguments.yes, people)?;
+    agree(&consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
     let mut tell = |other: &Plan| {
         for note in other.notes() {
@@ -156,28 +156,29 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
 }
 
 fn members(arguments: &Restore) -> Result<Members, Failure> {
+    let member = &arguments.member;
     let seats = match arguments.every_member {
         false => vec![Seat {
-            name: arguments.name.clone(),
-            peer_urls: arguments.initial_advertise_peer_urls.clone(),
+            name: member.name.clone(),
+            peer_urls: member.initial_advertise_peer_urls.clone(),
             data_dir: arguments.data_dir.clone(),
-            wal_dir: arguments.wal_dir.clone(),
+            wal_dir: member.wal_dir.clone(),
         }],
         true => every_seat(arguments)?,
     };
     Ok(Members {
-        initial_cluster: arguments.initial_cluster.clone(),
-        token: arguments.initial_cluster_token.clone(),
+        initial_cluster: member.initial_cluster.clone(),
+        token: member.initial_cluster_token.clone(),
         seats,
-        bump: arguments.bump_revision,
-        for_version: arguments.for_version.as_deref().map(minor).transpose()?,
+        bump: member.bump_revision,
+        for_version: member.for_version.as_deref().map(minor).transpose()?,
     })
 }
 
 /// A seat for each of `--initial-cluster`.
 fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
     let mut seats: Vec<Seat> = Vec::new();
-    for part in arguments.initial_cluster.split(',') {
+    for part in arguments.member.initial_cluster.split(',') {
         let wrong = || Failure::usage(format!("--initial-cluster: {part:?} is not NAME=URL"));
         let (name, url) = part.trim().split_once('=').ok_or_else(wrong)?;
         // It becomes the name of a directory.
@@ -198,7 +199,7 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
 }
 
 /// Goes on only if what is not quite what was asked for is agreed to.
-pub fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
+pub async fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
     if consents.is_empty() || yes {
         return Ok(());
     }
@@ -209,10 +210,15 @@ pub fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure
     if !people || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(refused());
     }
-    let mut err = std::io::stderr().lock();
-    let _ = err.write_all(b"Go on? [y/N] ").and_then(|()| err.flush());
-    let mut answer = String::new();
-    let _ = std::io::stdin().read_line(&mut answer);
+    let ask = |text: &[u8]| {
+        let mut err = std::io::stderr().lock();
+        let _ = err.write_all(text).and_then(|()| err.flush());
+    };
+    ask(b"Go on? [y/N] ");
+    let answer = watched::typed().await;
+    if !answer.ends_with('\n') {
+        ask(b"\n");
+    }
     match matches!(answer.trim(), "y" | "Y" | "yes") {
         true => Ok(()),
         false => Err(refused()),

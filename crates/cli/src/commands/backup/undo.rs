@@ -89,7 +89,7 @@ pub async fn run(arguments: Undo) -> Result<(), Failure> {
         }
         return form::show(arguments.output, &shown(&undoing, None), String::new);
     }
-    super::restore::agree(&undoing.consents, arguments.yes, people)?;
+    super::restore::agree(&undoing.consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
     let done = {
         let work = undo::apply(&mut undoing, &cluster, &progress);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_backup::Error;
+use quorate_backup::{Error, Store};
 use quorate_datadir::Progress;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -55,11 +55,43 @@ pub async fn watch<T>(
     }
 }
 
+/// Awaits what reads in `store` and writes nothing: how much came is shown, and Ctrl-C ends it.
+pub async fn reading<T>(store: &Store, work: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    let mut work = std::pin::pin!(work);
+    let mut stopped = std::pin::pin!(stop());
+    let before = store.received();
+    let mut bar = Bar::new("read").with_lines();
+    let mut ticks = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            done = &mut work => return done.map_err(Failure::from),
+            () = &mut stopped => return Err(Failure::failed(STOPPED)),
+            _ = ticks.tick() => bar.show(store.received().saturating_sub(before), None),
+        }
+    }
+}
+
 /// Awaits what does not tell how far it is: Ctrl-C ends it.
 pub async fn or_stop<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::select! {
         done = work => done,
         () = stop() => Err(Failure::failed(STOPPED)),
+    }
+}
+
+/// The line that a person types; without its end, or nothing at all, if Ctrl-C comes first. That ends no process by itself
+/// any more, once something was watched here.
+pub async fn typed() -> String {
+    let (send, typed) = tokio::sync::oneshot::channel();
+    // Not a task of the runtime, which would not end before somebody types.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = std::io::stdin().read_line(&mut line);
+        let _ = send.send(line);
+    });
+    tokio::select! {
+        line = typed => line.unwrap_or_default(),
+        () = stop() => String::new(),
     }
 }
 

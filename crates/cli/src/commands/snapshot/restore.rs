@@ -28,18 +28,19 @@ struct Shown {
 
 /// Makes it and says what it is.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let for_version = arguments.for_version.as_deref().map(minor).transpose()?;
-    let (data_dir, name) = (arguments.data_dir.display().to_string(), arguments.name.clone());
+    let member = arguments.member;
+    let for_version = member.for_version.as_deref().map(minor).transpose()?;
+    let (data_dir, name) = (arguments.data_dir.display().to_string(), member.name.clone());
     let wanted = Restore {
         snapshot: arguments.file,
         data_dir: arguments.data_dir,
-        wal_dir: arguments.wal_dir,
-        name: arguments.name,
-        initial_cluster: arguments.initial_cluster,
-        token: arguments.initial_cluster_token,
-        peer_urls: arguments.initial_advertise_peer_urls,
+        wal_dir: member.wal_dir,
+        name: member.name,
+        initial_cluster: member.initial_cluster,
+        token: member.initial_cluster_token,
+        peer_urls: member.initial_advertise_peer_urls,
         skip_hash_check: arguments.skip_hash_check,
-        bump: arguments.bump_revision,
+        bump: member.bump_revision,
         to_revision: arguments.to_revision,
         for_version,
     };
