@@ -88,7 +88,7 @@ impl Task {
 }
 
 /// Waits until the work is no longer wanted.
-async fn cancelled(progress: &Progress) {
+pub(crate) async fn cancelled(progress: &Progress) {
     while progress.add(0).is_ok() {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }

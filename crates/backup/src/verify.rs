@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use quorate_datadir::Progress;
 use serde::Serialize;
 
+use crate::fetch::cancelled;
 use crate::plan::{To, Wanted};
 use crate::record::{Entry, Hash, Level, Proof};
 use crate::restore::Holding;
@@ -176,7 +177,10 @@ async fn look(
     };
     for timeline in &chosen {
         report.timelines.push(*timeline);
-        log::check(archive, *timeline, &mut report).await?;
+        tokio::select! {
+            read = log::check(archive, *timeline, &mut report) => read?,
+            () = cancelled(progress) => return Err(Error::Cancelled),
+        }
         objects::check(archive, *timeline, progress, &mut report).await?;
     }
     // What is proven of a timeline is proven by its own objects.

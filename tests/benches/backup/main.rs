@@ -87,6 +87,7 @@ fn run(shape: Shape, version: &str, rounds: u64) {
     let history = history.stop();
     restores(&history, &theirs, &ours, rounds, shape.puts);
     compacts(&history, &theirs, &ours, rounds);
+    verifies(&history, &ours, rounds);
 }
 
 /// Full copies, each into an empty store. Out: the archives that changes go into.
@@ -153,6 +154,23 @@ fn compacts(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u6
     let again = Ours::at(&copied(&ours.root(), &history.path("ours-again")));
     let small = limited(again.compact(&scratch));
     report("compact", 15.0, &of_ours, &of_theirs, &small);
+}
+
+/// etcdbrctl has nothing like it: read to the last byte, rebuilt, hashed.
+fn verifies(history: &history::Stopped, ours: &Ours, rounds: u64) {
+    let scratch = fresh(&history.path("scratch"));
+    let taken: Vec<Best> = (0..rounds)
+        .map(|_| timed(&mut ours.verify(&scratch), history.root()))
+        .collect();
+    let best = Best::of(&taken);
+    let bytes = bytes_below(&ours.root(), &|_| true);
+    println!(
+        "  verify    {:.2} s, {:.0} MB/s of the archive; RssAnon {:.1} MiB; in a cgroup of 128 MiB: {}",
+        best.seconds,
+        bytes as f64 / 1e6 / best.seconds,
+        mib(best.anonymous),
+        limited(ours.verify(&scratch)),
+    );
 }
 
 fn mib(bytes: u64) -> f64 {

@@ -121,6 +121,12 @@ impl Ours {
         command
     }
 
+    pub fn verify(&self, scratch: &Path) -> Command {
+        let mut command = self.command("verify");
+        command.arg("--no-record").arg("--scratch").arg(scratch);
+        command
+    }
+
     /// The highest revision that can be reached.
     fn reaches(&self) -> i64 {
         let output = self
