@@ -113,8 +113,10 @@ pub async fn convert(
         },
         without: BTreeSet::new(),
     };
-    work.run().await?;
-    Ok(work.converted)
+    let done = work.run().await;
+    // Of what was recorded before something failed, too.
+    work.log.raise_head(now).await;
+    done.map(|()| work.converted)
 }
 
 struct Work {
@@ -159,7 +161,11 @@ impl Work {
         loop {
             let base = self.oldest()?;
             match self.full(&base).await {
-                Ok(revision) => return Ok(revision),
+                Ok(revision) => {
+                    // A log without a head is one whose end may be lost: it has one from the first record on.
+                    self.log.raise_head(self.now).await;
+                    return Ok(revision);
+                }
                 Err(Error::Damaged { object, why }) => {
                     self.without.insert(base.key.clone());
                     self.converted.passed_over.push((object, why));

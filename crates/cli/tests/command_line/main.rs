@@ -4,6 +4,7 @@ mod agent;
 mod backup;
 mod backup_bad_input;
 mod backup_meanwhile;
+mod backup_theirs;
 mod bad_input;
 mod etcd;
 mod explain;

@@ -62,6 +62,7 @@ pub async fn restored(
     to: To,
 ) -> Result<(), Failure> {
     let began = std::time::Instant::now();
+    no_timelines(arguments.timeline)?;
     let way = watched::or_stop(async { Ok(Way::among(store, listing, to).await?) }).await?;
     let people = arguments.output == Form::Table;
     if people {
@@ -110,6 +111,14 @@ pub async fn restored(
         plan: plan_shown(&outcome.way),
     };
     form::show(arguments.output, &shown, || shown.made.page())
+}
+
+/// It has one history, without a name.
+fn no_timelines(named: Option<u32>) -> Result<(), Failure> {
+    match named {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage("an archive of etcdbrctl has no timelines")),
+    }
 }
 
 fn plan_page(way: &Way) -> String {
@@ -174,6 +183,12 @@ pub async fn verified(
     scratch: &Path,
     root: Option<&Path>,
 ) -> Result<(), Failure> {
+    no_timelines(arguments.timeline)?;
+    if arguments.every_full {
+        return Err(Failure::usage(
+            "fulls of etcdbrctl are read, not held against each other",
+        ));
+    }
     let progress = Arc::new(Progress::new());
     let etcds = Etcds::of(root, arguments.etcd.as_deref(), &progress);
     let depth = match arguments.level {
@@ -213,6 +228,7 @@ fn verified_page(report: &Report) -> String {
 
 /// `quorate backup compact` of it: one more full, as etcdbrctl writes them.
 pub async fn compacted(arguments: &Compact, store: &Store, scratch: &Path) -> Result<(), Failure> {
+    no_timelines(arguments.timeline)?;
     if arguments.to_revision.is_some() || arguments.keep_history {
         return Err(Failure::usage(
             "an archive of etcdbrctl is compacted at its end, and without its history",

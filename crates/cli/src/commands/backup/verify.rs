@@ -62,9 +62,11 @@ pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failur
 
 /// So many things were found wrong.
 pub fn wrong(count: usize) -> Failure {
-    let things = if count == 1 { "thing is" } else { "things are" };
-    Failure::failed(format!("{count} {things} not as they should be"))
-        .and("`quorate backup restore URL --dry-run` says what can still be reached.")
+    let what = match count {
+        1 => "1 thing is not as it should be".to_owned(),
+        _ => format!("{count} things are not as they should be"),
+    };
+    Failure::failed(what).and("`quorate backup restore URL --dry-run` says what can still be reached.")
 }
 
 fn page(report: &Report) -> String {
