@@ -113,13 +113,11 @@ pub(super) async fn check(
             rebuilt.fulls += 1;
         }
     }
-    if options.level == Level::Served {
-        if let Some(etcd) = options.serve {
-            let wrong = serve(etcd, &dir, &plan.full.etcd_version, plan.revision, progress).await?;
-            rebuilt.served = wrong.is_none();
-            if let Some(why) = wrong {
-                report.wrong(plan.full.facts.object.clone(), why);
-            }
+    if let (Level::Served, Some(etcd)) = (options.level, options.serve) {
+        let wrong = serve(etcd, &dir, &plan.full.etcd_version, plan.revision, progress).await?;
+        rebuilt.served = wrong.is_none();
+        if let Some(why) = wrong {
+            report.wrong(plan.full.facts.object.clone(), why);
         }
     }
     Ok(Some(rebuilt))

@@ -100,8 +100,8 @@ pub async fn restored(
             ""
         };
         say::warning(&format!(
-            "{} leases are spoken of in deltas, which do not tell how long they live; those that the full does not \
-             have live {LEASE_TTL_DEFAULT} s: {some}{more}",
+            "deltas speak of leases ({}), and do not tell how long they live; those that the full does not have live \
+             {LEASE_TTL_DEFAULT} s: {some}{more}",
             leases.len()
         ));
     }
