@@ -33,12 +33,13 @@ pub(crate) async fn assemble<T: Send + 'static>(
     let (arrival, fetching) = FullArrival::begin(&plan.base, plan.full.facts.plain_bytes, progress);
     let (rows, following) = DeltaRows::begin(&plan.deltas, progress);
     let (leases, cut, to) = (plan.lease_rows(), plan.cut, plan.revision);
-    let (progress, behind) = (Arc::clone(progress), !plan.deltas.is_empty());
+    let progress = Arc::clone(progress);
     let working = tokio::task::spawn_blocking(move || {
         let (mut arrival, mut rows) = (arrival, rows);
         let assembly = Assembly {
             to_revision: cut,
-            later: behind.then_some(LaterRows {
+            // Also where none follow: the base must end where they would begin.
+            later: Some(LaterRows {
                 rows: &mut rows,
                 to: Some(to),
             }),

@@ -139,7 +139,7 @@ pub(crate) struct Made {
     /// The revision its etcd will be at.
     pub(crate) revision: i64,
     /// What it was compacted from has this HashKV, with the same compaction.
-    pub(crate) hash: Option<HashKv>,
+    pub(crate) hash: Option<u32>,
     /// Its bytes.
     pub(crate) size: u64,
     /// Keys that go with a lease that is not there.
@@ -244,8 +244,7 @@ pub(crate) fn assemble(
             };
             let source = whole.source()?;
             progress.expect(source.bolt().size().saturating_mul(4));
-            hash = Some(hash_at(&source, gathered.end, Some(at), progress)?);
-            rewrite(
+            let written = rewrite(
                 &source,
                 &changes,
                 &mut Nothing,
@@ -253,6 +252,10 @@ pub(crate) fn assemble(
                 into.path,
                 progress,
             )?;
+            hash = Some(match written.hash_kv {
+                Some(hash) => hash,
+                None => hash_at(&source, gathered.end, Some(at), progress)?.hash,
+            });
             gathered
         }
     };

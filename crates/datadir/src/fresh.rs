@@ -76,10 +76,7 @@ pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) 
             why: format!("it is {}, and should be {}", fresh.revision, made.revision),
         });
     }
-    if made
-        .hash
-        .is_some_and(|hash| hash.hash != fresh.verdict.hash_kv.hash)
-    {
+    if made.hash.is_some_and(|hash| hash != fresh.verdict.hash_kv.hash) {
         return Err(Error::Damaged {
             path: path.to_owned(),
             place: "its keys".to_owned(),

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::bolt::{Bolt, BoltWriter, Edit, KeyAndValue, Rows};
-use crate::mvcc::{Kept, Lease, Revision, RowKey, Source, bucket, kept, lease_row, meta};
+use crate::mvcc::{HashRows, Kept, Lease, Revision, RowKey, Source, bucket, kept, lease_row, meta};
 use crate::progress::Progress;
 
 /// Rows of one bucket.
@@ -134,6 +134,8 @@ pub struct Written {
     pub file: File,
     /// CRC-32C of all buckets: their names, and every row's key and value.
     pub hash: u32,
+    /// Where history was compacted up to its end: the HashKV of what came, with that compaction.
+    pub hash_kv: Option<u32>,
 }
 
 /// Writes `source`, changed, into `file`, which is empty and called `path`.
@@ -146,13 +148,22 @@ pub fn rewrite(
     progress: &Progress,
 ) -> Result<Written, Error> {
     let mut changes = changes.clone();
+    let mut hash_kv = None;
     let compaction = match changes.compact {
         None => None,
         Some(at) => {
             let revision = Revision { main: at, sub: 0 }.bytes();
             changes.set(bucket::META, meta::SCHEDULED_COMPACTION, revision);
             changes.set(bucket::META, meta::FINISHED_COMPACTION, revision);
-            Some((at, kept(source, at, at, progress)?))
+            let kept = kept(source, at, at, progress)?;
+            let whole = at >= source.current_revision() && changes.cut.is_none();
+            hash_kv = whole.then(|| {
+                let mut left = kept.clone();
+                // What is superseded goes, even if no key is there at all.
+                left.set_any();
+                HashRows::new(at, Some(at), Some(left))
+            });
+            Some((at, kept))
         }
     };
     let bolt = source.bolt();
@@ -170,7 +181,12 @@ pub fn rewrite(
         let rows = bolt.bucket(name)?;
         if name == bucket::KEY {
             if let Some(rows) = rows {
-                copy_history(bolt, rows, &changes, compaction.as_ref(), &mut out, progress)?;
+                let mut history = Copied {
+                    changes: &changes,
+                    compaction: compaction.as_ref(),
+                    hash_kv: hash_kv.as_mut(),
+                };
+                history.copy(bolt, rows, &mut out, progress)?;
             }
             while let Some((key, value)) = later.next()? {
                 out.put(key, value)?;
@@ -193,42 +209,55 @@ pub fn rewrite(
     Ok(Written {
         file: out.writer.finish()?,
         hash: out.hash,
+        hash_kv: hash_kv.map(|hash| hash.finish().hash),
     })
 }
 
-fn copy_history(
-    bolt: &Bolt,
-    mut rows: Rows<'_>,
-    changes: &Changes,
-    compaction: Option<&(i64, Kept)>,
-    out: &mut Hashing,
-    progress: &Progress,
-) -> Result<(), Error> {
-    let whole = changes.cut.is_none() && compaction.is_none();
-    let mut number = 0;
-    while let Some(row) = rows.next_row()? {
-        if row.bucket {
-            return Err(bolt.damaged(row.place, "there is a bucket inside a bucket"));
-        }
-        if !whole {
-            let key = RowKey::read(row.key).map_err(|why| bolt.damaged(row.place, why))?;
-            let main = key.revision.main;
-            if changes.cut.is_some_and(|cut| main > cut) {
-                break;
+/// A history on its way, with what is left out of it.
+struct Copied<'a> {
+    changes: &'a Changes,
+    compaction: Option<&'a (i64, Kept)>,
+    hash_kv: Option<&'a mut HashRows>,
+}
+
+impl Copied<'_> {
+    fn copy(
+        &mut self,
+        bolt: &Bolt,
+        mut rows: Rows<'_>,
+        out: &mut Hashing,
+        progress: &Progress,
+    ) -> Result<(), Error> {
+        let (changes, compaction) = (self.changes, self.compaction);
+        let whole = changes.cut.is_none() && compaction.is_none();
+        let mut number = 0;
+        while let Some(row) = rows.next_row()? {
+            if row.bucket {
+                return Err(bolt.damaged(row.place, "there is a bucket inside a bucket"));
             }
-            let superseded = compaction.is_some_and(|(at, kept)| {
-                // A deletion at that very revision is kept, as etcd keeps it: whoever watches from there must see it.
-                main <= *at && !kept.has(number) && !(key.tombstone && main == *at)
-            });
-            number += 1;
-            if superseded {
-                continue;
+            if !whole {
+                let key = RowKey::read(row.key).map_err(|why| bolt.damaged(row.place, why))?;
+                let main = key.revision.main;
+                if changes.cut.is_some_and(|cut| main > cut) {
+                    break;
+                }
+                let superseded = compaction.is_some_and(|(at, kept)| {
+                    // A deletion at that very revision is kept, as etcd keeps it: whoever watches from there must see it.
+                    main <= *at && !kept.has(number) && !(key.tombstone && main == *at)
+                });
+                number += 1;
+                if let Some(hash) = &mut self.hash_kv {
+                    hash.take(key, row.key, row.value);
+                }
+                if superseded {
+                    continue;
+                }
             }
+            out.put(row.key, row.value)?;
+            progress.add((row.key.len() + row.value.len()) as u64)?;
         }
-        out.put(row.key, row.value)?;
-        progress.add((row.key.len() + row.value.len()) as u64)?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// A writer, and the hash of what it was given.

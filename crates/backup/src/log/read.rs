@@ -19,10 +19,10 @@ const AT_ONCE: usize = 8;
 /// Records that a log may have at most: ten years of one each ten seconds.
 const RECORDS_MAX: u64 = 32 << 20;
 
-/// What is said of an object that was listed and is not there.
-const GONE: &str = "it is gone";
-/// So many of them are waited with.
+/// So many objects that were listed and are not there are waited with.
 const ABSENT_MAX: usize = 65_536;
+/// How often a log is read whose objects go while it is read.
+const READINGS: usize = 3;
 
 /// Something wrong with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +33,35 @@ pub struct Fault {
     pub number: Option<u64>,
     /// What is wrong.
     pub why: String,
+    /// It is that something is not there.
+    pub gone: bool,
 }
 
 impl Fault {
+    fn new(object: String, number: Option<u64>, why: &str) -> Fault {
+        Fault {
+            object,
+            number,
+            why: why.to_owned(),
+            gone: false,
+        }
+    }
+
+    pub(super) fn gone(object: String, number: Option<u64>) -> Fault {
+        Fault {
+            gone: true,
+            ..Fault::new(object, number, "it is gone")
+        }
+    }
+
+    /// The last record that its object has.
+    fn last(&self) -> Option<u64> {
+        match LogObject::parse(&self.object)? {
+            LogObject::Record(number) => Some(number),
+            LogObject::Segment(_, last) => Some(last),
+        }
+    }
+
     /// As an error.
     pub fn error(&self) -> Error {
         Error::damaged(self.object.clone(), self.why.clone())
@@ -71,15 +97,7 @@ pub async fn visit(
             "it has more records than a log can have",
         ));
     }
-    let mut order = Order {
-        timeline,
-        tail: Tail::default(),
-        known: false,
-        dropped: 0,
-        vouched: 0,
-        begun: false,
-        absent: Vec::new(),
-    };
+    let mut order = Order::new(timeline);
     let fetched = futures::stream::iter(pieces).map(|piece| fetch(store, timeline, piece, &listing));
     let mut fetched = fetched.buffered(AT_ONCE);
     while let Some(found) = fetched.next().await {
@@ -130,14 +148,9 @@ async fn fetch(store: &Store, timeline: u32, piece: Piece, listing: &Listing) ->
         Piece::Segment(first, last) => (first, last),
     };
     let name = names::segment(timeline, first, last);
-    let fault = |why: &str| Fault {
-        object: name.clone(),
-        number: None,
-        why: why.to_owned(),
-    };
     let read = match store.get(&name, 2 * SEGMENT_BYTES_MAX as u64).await {
-        Ok(bytes) => Signed::read_all(&bytes, last - first + 1).map_err(fault),
-        Err(error) if error.is_missing() => Err(fault(GONE)),
+        Ok(bytes) => Signed::read_all(&bytes, last - first + 1).map_err(|why| Fault::new(name, None, why)),
+        Err(error) if error.is_missing() => Err(Fault::gone(name, None)),
         Err(error) => return Err(error),
     };
     match read {
@@ -157,11 +170,7 @@ async fn fetch(store: &Store, timeline: u32, piece: Piece, listing: &Listing) ->
 }
 
 fn gone(timeline: u32, number: u64) -> Fault {
-    Fault {
-        object: names::record(timeline, number),
-        number: Some(number),
-        why: GONE.to_owned(),
-    }
+    Fault::gone(names::record(timeline, number), Some(number))
 }
 
 async fn fetch_record(store: &Store, timeline: u32, number: u64) -> Result<Found, Error> {
@@ -169,18 +178,14 @@ async fn fetch_record(store: &Store, timeline: u32, number: u64) -> Result<Found
     match store.get(&name, RECORD_BYTES_MAX as u64).await {
         Ok(bytes) => Ok(Signed::read_all(&bytes, 1)
             .and_then(|mut records| records.pop().ok_or("it is empty"))
-            .map_err(|why| Fault {
-                object: name,
-                number: Some(number),
-                why: why.to_owned(),
-            })),
+            .map_err(|why| Fault::new(name, Some(number), why))),
         Err(error) if error.is_missing() => Ok(Err(gone(timeline, number))),
         Err(error) => Err(error),
     }
 }
 
 /// Records in their order.
-struct Order {
+pub(super) struct Order {
     timeline: u32,
     tail: Tail,
     /// The record before the next one was read, so that its hash is known.
@@ -196,7 +201,19 @@ struct Order {
 }
 
 impl Order {
-    fn judge(&mut self, found: Found, take: &mut impl FnMut(Found)) {
+    pub(super) fn new(timeline: u32) -> Order {
+        Order {
+            timeline,
+            tail: Tail::default(),
+            known: false,
+            dropped: 0,
+            vouched: 0,
+            begun: false,
+            absent: Vec::new(),
+        }
+    }
+
+    pub(super) fn judge(&mut self, found: Found, take: &mut impl FnMut(Found)) {
         let signed = match found {
             Ok(signed) => signed,
             Err(fault) => {
@@ -205,7 +222,7 @@ impl Order {
                     self.tail.next = number + 1;
                 }
                 // Before the first record: put away since the listing, if a later record says so.
-                if !self.begun && fault.why == GONE && self.absent.len() < ABSENT_MAX {
+                if !self.begun && fault.gone && self.absent.len() < ABSENT_MAX {
                     return self.absent.push(fault);
                 }
                 return take(Err(fault));
@@ -225,12 +242,8 @@ impl Order {
             false => Err("its number is not the one that its name says"),
         };
         if let Err(why) = judged {
-            let fault = Fault {
-                object: names::record(self.timeline, number),
-                number: Some(number),
-                why: why.to_owned(),
-            };
-            take(Err(fault));
+            let name = names::record(self.timeline, number);
+            take(Err(Fault::new(name, Some(number), why)));
         }
         if let Entry::Prune(prune) = &signed.record.entry {
             for object in &prune.objects {
@@ -244,10 +257,10 @@ impl Order {
         take(Ok(signed));
     }
 
-    fn end(self, take: &mut impl FnMut(Found)) {
+    pub(super) fn end(self, take: &mut impl FnMut(Found)) {
         self.absent
             .into_iter()
-            .filter(|fault| fault.number.is_none_or(|number| number > self.vouched))
+            .filter(|fault| fault.last().is_none_or(|last| last > self.vouched))
             .for_each(|fault| take(Err(fault)));
         if self.dropped > self.vouched {
             let mut fault = gone(self.timeline, self.vouched + 1);
@@ -285,15 +298,23 @@ pub struct History {
 impl History {
     /// Reads it. That its head is behind the records, or cannot be read, is a fault too.
     pub async fn read(store: &Store, timeline: u32) -> Result<History, Error> {
+        let mut history = History::read_once(store, timeline).await?;
+        for _ in 1..READINGS {
+            // Its oldest objects may have been put away since they were listed, by a prune that was not listed yet.
+            if !history.faults.iter().any(|fault| fault.gone) {
+                break;
+            }
+            history = History::read_once(store, timeline).await?;
+        }
+        Ok(history)
+    }
+
+    async fn read_once(store: &Store, timeline: u32) -> Result<History, Error> {
         let mut history = History::default();
         // The head first: what is written meanwhile only makes the log longer than it says.
         match head(store, timeline).await {
             Ok(head) => history.head = head,
-            Err(Error::Damaged { object, why }) => history.faults.push(Fault {
-                object,
-                number: None,
-                why,
-            }),
+            Err(Error::Damaged { object, why }) => history.faults.push(Fault::new(object, None, &why)),
             Err(error) => return Err(error),
         }
         visit(store, timeline, |found| match found {
@@ -303,19 +324,17 @@ impl History {
         .await?;
         let last = history.records.last().map_or(0, |last| last.record.number);
         match &history.head {
-            Some(head) if head.number > last => history.faults.push(Fault {
-                object: names::record(timeline, head.number),
-                number: Some(head.number),
-                why: format!(
+            Some(head) if head.number > last => history.faults.push(Fault::new(
+                names::record(timeline, head.number),
+                Some(head.number),
+                &format!(
                     "the log ends at record {last}, and was at {} already",
                     head.number
                 ),
-            }),
-            None if last > 0 && history.faults.is_empty() => history.faults.push(Fault {
-                object: names::head(timeline),
-                number: None,
-                why: GONE.to_owned(),
-            }),
+            )),
+            None if last > 0 && history.faults.is_empty() => {
+                history.faults.push(Fault::gone(names::head(timeline), None));
+            }
             _ => {}
         }
         Ok(history)

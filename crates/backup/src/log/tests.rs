@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::read::Order;
 use super::*;
 use crate::record::{Gap, Prune};
 use crate::store::{StoreOptions, StoreUrl};
@@ -222,6 +223,39 @@ async fn the_oldest_may_go_if_a_record_says_so() {
     log.append(Entry::Prune(prune), now()).await.unwrap();
     let history = History::read(&place.store, 1).await.unwrap();
     assert_eq!((history.records.len(), history.faults), (3, vec![]));
+}
+
+#[tokio::test]
+async fn what_is_put_away_while_it_is_read_is_no_fault() {
+    let place = place().await;
+    let mut log = filled(&place, 130).await;
+    let given_up = names::segment(1, 1, SEGMENT);
+    let prune = Prune {
+        objects: vec![given_up.clone()],
+        delete_after: now(),
+        why: "a test".to_owned(),
+    };
+    log.append(Entry::Prune(prune), now()).await.unwrap();
+    let records = History::read(&place.store, 1).await.unwrap().records;
+    // The segment was listed and is gone; then its first records are, too.
+    for gone in [0, 40, SEGMENT] {
+        for (end, faults) in [(records.len(), 0), (records.len() - 1, 1 + gone)] {
+            let mut order = Order::new(1);
+            let mut found = 0;
+            let mut take = |read: Result<Signed, Fault>| found += u64::from(read.is_err());
+            order.judge(Err(Fault::gone(given_up.clone(), None)), &mut take);
+            for signed in &records[..end] {
+                let number = signed.record.number;
+                let read = match number <= gone {
+                    true => Err(Fault::gone(names::record(1, number), Some(number))),
+                    false => Ok(signed.clone()),
+                };
+                order.judge(read, &mut take);
+            }
+            order.end(&mut take);
+            assert_eq!(found, faults, "{gone} records gone, read up to {end}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -17,11 +17,11 @@ use crate::record::{Delta, Full};
 use crate::{Archive, Error, fetch};
 
 /// Frames of one object fetched at once.
-const FETCHED: usize = 3;
+const FETCHED: usize = 2;
 /// Frames of one object unpacked at once.
 const UNPACKED: usize = 2;
 /// Deltas looked at at once.
-const DELTAS: usize = 3;
+const DELTAS: usize = 2;
 /// The length of the hash behind a snapshot.
 const DIGEST: usize = 32;
 

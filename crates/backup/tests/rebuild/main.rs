@@ -155,6 +155,15 @@ async fn refusals(told: &Told, made: &Archived) {
         to: To::End,
     };
     assert!(refused(plan(archive, other).await).contains("timeline 7"));
+    // Not wanted any more: nothing is there, and no mark that something is read.
+    let (progress, out) = (Arc::new(Progress::new()), told.root.path().join("never"));
+    progress.cancel();
+    let planned = plan(archive, to(To::Revision(told.revision_of(1) + 30)))
+        .await
+        .unwrap();
+    let stopped = restore(planned, &alone(&out), &progress, timestamp(0), &mut |_: &Plan| {}).await;
+    assert!(matches!(stopped, Err(Error::Cancelled)));
+    assert!(!out.exists() && fs::read_dir(made.dir.join("hold")).map_or(0, Iterator::count) == 0);
     let full = told.root.path().join("full");
     fs::create_dir_all(full.join("something")).unwrap();
     let plan = plan(archive, to(To::End)).await.unwrap();
