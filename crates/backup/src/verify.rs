@@ -13,7 +13,7 @@
 
 mod log;
 mod objects;
-mod rebuild;
+pub(crate) mod rebuild;
 
 use std::path::Path;
 use std::sync::Arc;

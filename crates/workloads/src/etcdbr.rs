@@ -4,19 +4,24 @@
 //! again. It is run as its users run it, with the store of provider `Local`, which lies below `HOME`.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cached::cache;
+use crate::client::Client;
 use crate::server::Server;
 
 /// How long it may take to write what it saw, or to end.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long it may take to restore or to compact.
 const LONGEST: Duration = Duration::from_secs(1800);
+/// What a pipe holds for one who does not read yet.
+const PIPE: usize = 65536;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The cached etcdbrctl.
@@ -103,36 +108,60 @@ impl EtcdbrArchive {
         self.home.join(format!("etcdbrctl-{number}.log"))
     }
 
-    /// Runs it to its end.
-    fn run(&self, command: &mut Command) -> EtcdbrRun {
+    /// Starts it.
+    fn spawn(&self, command: &mut Command) -> EtcdbrWriter {
         let log = self.log();
         let output = File::create(&log).expect("a log");
         let errors = output.try_clone().expect("a log");
-        let began = Instant::now();
-        let mut child = command
-            .stdout(output)
-            .stderr(errors)
-            .spawn()
-            .expect("etcdbrctl can be run");
-        let status = loop {
-            if let Some(status) = child.try_wait().expect("a child can be waited for") {
-                break status;
-            }
-            if began.elapsed() > LONGEST {
-                let _ = child.kill();
-                let _ = child.wait();
-                panic!("etcdbrctl was not done in {LONGEST:?}");
-            }
-            std::thread::sleep(LOOK_EVERY);
-        };
-        EtcdbrRun {
-            succeeded: status.success(),
-            said: std::fs::read_to_string(log).unwrap_or_default(),
+        let child = command.stdout(output).stderr(errors).spawn();
+        EtcdbrWriter {
+            archive: self.clone(),
+            child: child.expect("etcdbrctl can be run"),
+            log,
         }
+    }
+
+    /// Runs it to its end.
+    fn run(&self, command: &mut Command) -> EtcdbrRun {
+        self.spawn(command).wait()
     }
 
     /// Restores into `data_dir`.
     pub fn restore(&self, data_dir: &Path, flags: &[&str]) -> EtcdbrRun {
+        self.run(self.restoring(data_dir).args(flags))
+    }
+
+    /// The same, from a store that is slow: `object`, a small one, does not arrive before what can be seen in the etcd
+    /// that etcdbrctl replays into is so.
+    pub fn restore_slowly(&self, data_dir: &Path, object: &str, is: impl Fn(&Client) -> bool) -> EtcdbrRun {
+        let path = self.root().join(object);
+        let bytes = std::fs::read(&path).expect("an object");
+        assert!(bytes.len() < PIPE, "{object} does not fit into a pipe");
+        std::fs::remove_file(&path).expect("an object can be removed");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let mut restoring = self.spawn(&mut self.restoring(data_dir));
+        let log = restoring.log.clone();
+        let address = || {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let (_, rest) = said.split_once("ready to listen client at: ")?;
+            let (address, _) = rest.split_once(['"', '\\', '\n', ' '])?;
+            Some(format!("http://{address}"))
+        };
+        restoring.await_that("its etcd listens", |_| address().is_some());
+        let client = Client::new(&address().expect("it listens"));
+        restoring.await_that("its etcd is so", |_| is(&client));
+        let pipe = std::cell::OnceCell::new();
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        restoring.await_that("the object is read", |_| {
+            open(&path, flags, Mode::empty()).is_ok_and(|opened| pipe.set(File::from(opened)).is_ok())
+        });
+        let mut pipe = pipe.into_inner().expect("it is open");
+        pipe.write_all(&bytes).expect("what fits into a pipe");
+        drop(pipe);
+        restoring.wait()
+    }
+
+    fn restoring(&self, data_dir: &Path) -> Command {
         let temporary = self.home.join("restoring");
         let mut command = self.command("restore");
         command
@@ -141,7 +170,7 @@ impl EtcdbrArchive {
                 "--restoration-temp-snapshots-dir={}",
                 temporary.display()
             ));
-        self.run(command.args(flags))
+        command
     }
 
     /// Puts the newest full and its deltas together into a new full.
@@ -170,7 +199,7 @@ pub struct EtcdbrRun {
     pub said: String,
 }
 
-/// An etcdbrctl that writes; killed when dropped.
+/// An etcdbrctl that writes, or does something else; killed when dropped.
 #[derive(Debug)]
 pub struct EtcdbrWriter {
     archive: EtcdbrArchive,
@@ -227,6 +256,22 @@ impl EtcdbrWriter {
 
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits for its end.
+    fn wait(mut self) -> EtcdbrRun {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                break status;
+            }
+            assert!(began.elapsed() < LONGEST, "etcdbrctl was not done in {LONGEST:?}");
+            std::thread::sleep(LOOK_EVERY);
+        };
+        EtcdbrRun {
+            succeeded: status.success(),
+            said: self.log(),
+        }
     }
 
     /// Waits until this revision is written, then has it end in order.

@@ -7,8 +7,9 @@ use quorate_wire::etcdserverpb::{
     AuthEnableRequest, AuthEnableResponse, AuthRoleAddRequest, AuthRoleAddResponse,
     AuthRoleGrantPermissionRequest, AuthRoleGrantPermissionResponse, AuthUserAddRequest, AuthUserAddResponse,
     AuthUserGrantRoleRequest, AuthUserGrantRoleResponse, CompactionRequest, CompactionResponse, Compare,
-    DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, PutRequest, PutResponse, RequestOp, TxnRequest, TxnResponse,
+    DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
+    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, PutRequest, PutResponse, RequestOp,
+    TxnRequest, TxnResponse,
 };
 
 use crate::client::{Client, User};
@@ -70,6 +71,14 @@ impl Client {
         let request = LeaseGrantRequest { ttl: seconds, id };
         let response: LeaseGrantResponse = self.call("Lease/LeaseGrant", request);
         assert_eq!(response.error, "");
+    }
+
+    /// Makes a lease live on for as long as it was granted.
+    pub fn keep_alive(&self, id: i64) {
+        // The stream of one request has one answer.
+        let response: LeaseKeepAliveResponse =
+            self.call("Lease/LeaseKeepAlive", LeaseKeepAliveRequest { id });
+        assert!(response.ttl > 0, "lease {id:x} is gone");
     }
 
     /// Revokes a lease, and with it its keys.

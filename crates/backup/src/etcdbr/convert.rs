@@ -113,8 +113,10 @@ pub async fn convert(
         },
         without: BTreeSet::new(),
     };
-    work.run().await?;
-    Ok(work.converted)
+    let done = work.run().await;
+    // Of what was recorded before something failed, too.
+    work.log.raise_head(now).await;
+    done.map(|()| work.converted)
 }
 
 struct Work {
@@ -159,7 +161,11 @@ impl Work {
         loop {
             let base = self.oldest()?;
             match self.full(&base).await {
-                Ok(revision) => return Ok(revision),
+                Ok(revision) => {
+                    // A log without a head is one whose end may be lost: it has one from the first record on.
+                    self.log.raise_head(self.now).await;
+                    return Ok(revision);
+                }
                 Err(Error::Damaged { object, why }) => {
                     self.without.insert(base.key.clone());
                     self.converted.passed_over.push((object, why));
@@ -171,7 +177,13 @@ impl Work {
 
     fn oldest(&self) -> Result<Object, Error> {
         // By the newest full there is a way, if there is any; then as far back as one leads to the same end.
-        let newest = plan(&self.listing, Wanted::Newest, &self.without).map_err(|unreachable| {
+        // Where there is a hole behind it, what lies before that is taken; the deltas tell of the hole.
+        let to = |wanted| plan(&self.listing, wanted, &self.without).map(|newest| (wanted, newest));
+        let newest = to(Wanted::Newest).or_else(|unreachable| match unreachable.reaches {
+            Some(reaches) => to(Wanted::Revision(reaches)),
+            None => Err(unreachable),
+        });
+        let (wanted, newest) = newest.map_err(|unreachable| {
             Error::refused(unreachable.to_string(), "what is missing cannot be converted")
         })?;
         let usable = |full: &&Object| !self.without.contains(&full.key);
@@ -180,7 +192,7 @@ impl Work {
                 base: (*full).clone(),
                 ..newest.clone()
             };
-            from.settle(&self.listing, full.name.last, Wanted::Newest, &self.without)
+            from.settle(&self.listing, full.name.last, wanted, &self.without)
                 .is_ok()
         };
         let oldest = self.listing.fulls.iter().filter(usable).find(leads);
@@ -235,7 +247,7 @@ impl Work {
         let Some(base) = self.listing.fulls.last().cloned() else {
             return Ok(());
         };
-        for _ in 0..=self.listing.deltas.len() {
+        for _ in 0..self.listing.deltas.len() + 2 {
             let after = self.converted.revision;
             let usable = self
                 .listing
@@ -252,7 +264,12 @@ impl Work {
                 reaches: last,
                 inside: false,
             };
-            let way = any.settle(&self.listing, after, Wanted::Revision(last), &self.without);
+            let to = |last| any.settle(&self.listing, after, Wanted::Revision(last), &self.without);
+            // Up to a hole first; what is behind it is refused the next time round.
+            let way = to(last).or_else(|unreachable| match unreachable.reaches {
+                Some(reaches) if reaches > after => to(reaches),
+                _ => Err(unreachable),
+            });
             let way = way.map_err(|unreachable| {
                 let over: Vec<&str> = self.without.iter().map(String::as_str).collect();
                 let what = match over.is_empty() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use quorate_datadir::{Progress, write_snapshot};
+use quorate_datadir::{Progress, restore_members};
 use serde::Serialize;
 
 use super::decompress::Decompressed;
@@ -23,6 +23,8 @@ use crate::compact::Workshop;
 use crate::fetch::told;
 use crate::plan::To;
 use crate::record::Hash;
+use crate::verify::Serve;
+use crate::verify::rebuild::{alone, look as seen, serve};
 use crate::{Error, Store};
 
 /// Objects that are read at once.
@@ -64,15 +66,19 @@ pub struct Rebuilt {
     pub revision: i64,
     /// Its HashKV; etcdbrctl recorded none to hold it against.
     pub hash: Hash,
+    /// A real etcd told the same hash.
+    pub served: bool,
 }
 
 /// How far to go.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum Depth<'a> {
     /// Every object is read.
     Read,
     /// And the end is rebuilt in this directory.
     Rebuilt(&'a Path),
+    /// And a real etcd starts on it, and tells its hash.
+    Served(&'a Path, &'a dyn Serve),
 }
 
 /// Looks at all of it.
@@ -104,42 +110,68 @@ pub async fn verify(store: &Store, depth: Depth<'_>, progress: &Arc<Progress>) -
             Err(error) => return Err(error),
         }
     }
-    if let Depth::Rebuilt(scratch) = depth {
-        match rebuild(store, listing, scratch, progress).await {
-            Ok(rebuilt) => report.rebuilt = Some(rebuilt),
-            Err(Error::Refused { what, .. }) => report.findings.push(Finding {
-                object: store.describe().to_owned(),
-                why: what,
-            }),
-            Err(error) => return Err(error),
-        }
+    let (scratch, serve) = match depth {
+        Depth::Read => return Ok(report),
+        Depth::Rebuilt(scratch) => (scratch, None),
+        Depth::Served(scratch, serve) => (scratch, Some(serve)),
+    };
+    match rebuild(store, listing, scratch, serve, progress).await? {
+        Ok(rebuilt) => report.rebuilt = Some(rebuilt),
+        Err(why) => report.findings.push(Finding {
+            object: store.describe().to_owned(),
+            why,
+        }),
     }
     Ok(report)
 }
 
+/// Puts the end together, and has it served if that is wanted. Out: what it came to, or what is wrong with it.
 async fn rebuild(
     store: &Store,
     listing: Listing,
     scratch: &Path,
+    etcd: Option<&dyn Serve>,
     progress: &Arc<Progress>,
-) -> Result<Rebuilt, Error> {
-    let way = Way::among(store, listing, To::End).await?;
+) -> Result<Result<Rebuilt, String>, Error> {
+    let way = match Way::among(store, listing, To::End).await {
+        Ok(way) => way,
+        Err(Error::Refused { what, .. }) => return Ok(Err(what)),
+        Err(error) => return Err(error),
+    };
     let workshop = Workshop::in_dir(scratch, "verify")?;
-    let file = workshop.path().join("rebuilt.db");
-    let (_, made) = carry_out(way, progress, &mut |_| {}, || {
-        let file = file.clone();
-        Box::new(move |assembly, progress| write_snapshot(assembly, &file, progress))
+    let dir = workshop.path().join("newest");
+    let members = alone(&dir);
+    let done = carry_out(way, progress, &mut |_| {}, || {
+        let members = members.clone();
+        Box::new(move |assembly, progress| restore_members(&members, assembly, progress))
     })
-    .await?;
-    let (fresh, hash) = (made.made.revision, made.made.verdict.hash_kv);
-    Ok(Rebuilt {
-        revision: fresh,
-        hash: Hash {
-            hash: hash.hash,
-            revision: hash.revision,
-            compact_revision: hash.compact_revision,
-        },
-    })
+    .await;
+    let restored = match done {
+        Ok((_, made)) => made.made,
+        Err(Error::Refused { what, .. }) => return Ok(Err(what)),
+        Err(Error::Data(error @ quorate_datadir::Error::Damaged { .. })) => {
+            return Ok(Err(error.to_string()));
+        }
+        Err(error) => return Err(error),
+    };
+    let hash = match seen(&dir, progress).await? {
+        Ok((_, hash)) => hash,
+        Err(why) => return Ok(Err(format!("rebuilt, it is not sound: {why}"))),
+    };
+    let Some(member) = restored.first() else {
+        return Ok(Err("nothing was made".to_owned()));
+    };
+    if let Some(etcd) = etcd {
+        let version = member.target.to_string();
+        if let Some(why) = serve(etcd, &dir, &version, member.revision, progress).await? {
+            return Ok(Err(why));
+        }
+    }
+    Ok(Ok(Rebuilt {
+        revision: member.revision,
+        hash,
+        served: etcd.is_some(),
+    }))
 }
 
 /// Reads an object to its end.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use quorate_datadir::{Members, Progress, Seat, Source, hash_kv, restore_members, verify_member};
 use serde::Serialize;
 
-use super::{Fulls, Options, Report, Staged};
+use super::{Fulls, Options, Report, Serve, Staged};
 use crate::chain::{Base, Goal, Link, chain};
 use crate::compact::Workshop;
 use crate::log::History;
@@ -113,10 +113,30 @@ pub(super) async fn check(
             rebuilt.fulls += 1;
         }
     }
-    if options.level == Level::Served {
-        rebuilt.served = serve(options, &plan, &dir, progress, report).await?;
+    if let (Level::Served, Some(etcd)) = (options.level, options.serve) {
+        let wrong = serve(etcd, &dir, &plan.full.etcd_version, plan.revision, progress).await?;
+        rebuilt.served = wrong.is_none();
+        if let Some(why) = wrong {
+            report.wrong(plan.full.facts.object.clone(), why);
+        }
     }
     Ok(Some(rebuilt))
+}
+
+/// The only member of a cluster that a real etcd can be started on, privately.
+pub(crate) fn alone(dir: &Path) -> Members {
+    Members {
+        initial_cluster: format!("{NAME}={PEER_URL}"),
+        token: format!("quorate-verify-{}", std::process::id()),
+        seats: vec![Seat {
+            name: NAME.to_owned(),
+            peer_urls: PEER_URL.to_owned(),
+            data_dir: dir.to_owned(),
+            wal_dir: None,
+        }],
+        bump: None,
+        for_version: None,
+    }
 }
 
 /// Restores a plan into `dir`.
@@ -130,18 +150,7 @@ async fn put_together(
     for room in rooms([(scratch, plan.database_bytes())])? {
         room.suffices()?;
     }
-    let members = Members {
-        initial_cluster: format!("{NAME}={PEER_URL}"),
-        token: format!("quorate-verify-{}", std::process::id()),
-        seats: vec![Seat {
-            name: NAME.to_owned(),
-            peer_urls: PEER_URL.to_owned(),
-            data_dir: dir.to_owned(),
-            wal_dir: None,
-        }],
-        bump: None,
-        for_version: None,
-    };
+    let members = alone(dir);
     let done = carry_out(plan, progress, &mut |_| {}, || {
         let members = members.clone();
         Box::new(move |assembly, progress| restore_members(&members, assembly, progress))
@@ -166,7 +175,10 @@ async fn put_together(
 }
 
 /// Looks at a whole member. Out: its database and its hash, or what is wrong with it.
-async fn look(dir: &Path, progress: &Arc<Progress>) -> Result<Result<(Source, Hash), String>, Error> {
+pub(crate) async fn look(
+    dir: &Path,
+    progress: &Arc<Progress>,
+) -> Result<Result<(Source, Hash), String>, Error> {
     let (dir, progress) = (dir.to_owned(), Arc::clone(progress));
     let looking = tokio::task::spawn_blocking(move || {
         let verdict = verify_member(&dir, &progress)?;
@@ -305,28 +317,24 @@ async fn compare(old: &Path, new: &Path, revision: i64, progress: &Arc<Progress>
         .map_err(fetch::told)
 }
 
-/// Has a real etcd start on it, and tell its hash.
-async fn serve(
-    options: &Options<'_>,
-    plan: &Plan,
+/// Has a real etcd start on the directory of [`alone`], and tell its hash. Out: what is wrong with it.
+pub(crate) async fn serve(
+    serve: &dyn Serve,
     dir: &Path,
+    etcd_version: &str,
+    revision: i64,
     progress: &Arc<Progress>,
-    report: &mut Report,
-) -> Result<bool, Error> {
-    let Some(serve) = options.serve else {
-        return Ok(false);
-    };
+) -> Result<Option<String>, Error> {
     let staged = Staged {
         data_dir: dir,
         name: NAME,
         peer_url: PEER_URL,
-        etcd_version: &plan.full.etcd_version,
-        revision: plan.revision,
+        etcd_version,
+        revision,
     };
     let answer = serve.serve(&staged).await?;
     let (dir, progress) = (dir.to_owned(), Arc::clone(progress));
     let compacted = Some(answer.compact_revision).filter(|revision| *revision > 0);
-    let revision = plan.revision;
     let hashing = tokio::task::spawn_blocking(move || {
         let source = Source::open(&dir)?;
         hash_kv(&source, revision, compacted, &progress)
@@ -335,15 +343,11 @@ async fn serve(
         .await
         .map_err(|_| Error::Cancelled)?
         .map_err(fetch::told)?;
-    if found.hash == answer.hash && answer.revision == revision {
-        return Ok(true);
-    }
-    report.wrong(
-        plan.full.facts.object.clone(),
+    let same = found.hash == answer.hash && answer.revision == revision;
+    Ok((!same).then(|| {
         format!(
             "etcd says that the hash of revision {} is {}, and it is {} of revision {revision}",
             answer.revision, answer.hash, found.hash
-        ),
-    );
-    Ok(false)
+        )
+    }))
 }

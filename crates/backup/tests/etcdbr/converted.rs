@@ -76,6 +76,10 @@ fn it_becomes_one_of_ours_and_goes_on() {
             (second.fulls, second.revision, second.timeline),
             (0, last, first.timeline)
         );
+        let history = ours.history(second.timeline).await.unwrap();
+        assert_eq!(history.faults, [], "its log is whole");
+        let head = history.head.map(|head| (head.number, head.every));
+        assert_eq!(head, Some((history.records.len() as u64, 0)));
         check(&source, &ours, To::End, said[0], "end").await;
         check(&source, &ours, To::Revision(before + 4), said[1], "inside").await;
         check(&source, &ours, To::Time(time), said[2], "time").await;

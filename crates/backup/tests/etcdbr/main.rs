@@ -3,6 +3,7 @@
 mod broken;
 mod converted;
 mod kept;
+mod leases;
 mod ours;
 mod points;
 mod source;

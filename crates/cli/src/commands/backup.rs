@@ -4,6 +4,7 @@ mod compact;
 mod copy;
 mod etcdbr;
 mod list;
+mod made;
 mod now;
 mod place;
 mod prune;

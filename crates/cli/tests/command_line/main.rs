@@ -5,6 +5,7 @@ mod backup;
 mod backup_bad_input;
 mod backup_broken_off;
 mod backup_meanwhile;
+mod backup_theirs;
 mod backup_times;
 mod bad_input;
 mod etcd;

@@ -15,6 +15,9 @@ use quorate_backup::{Archive, Store};
 use quorate_datadir::{Members, Progress};
 use serde::Serialize;
 
+use super::made::Made;
+use super::served::Etcds;
+use super::verify::wrong;
 use super::{place, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::{Compact, Copy, Level, Restore, Verify};
@@ -43,23 +46,11 @@ struct PlanShown {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
-    cluster_id: String,
-    revision: i64,
-    version: String,
-    size: u64,
-    members: Vec<MemberShown>,
+    #[serde(flatten)]
+    made: Made,
     /// Leases that keys of deltas go with; their time to live is not known.
     leases: Vec<String>,
-    seconds: f64,
     plan: PlanShown,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MemberShown {
-    name: String,
-    member_id: String,
-    data_dir: String,
 }
 
 /// `quorate backup restore` from it.
@@ -71,6 +62,7 @@ pub async fn restored(
     to: To,
 ) -> Result<(), Failure> {
     let began = std::time::Instant::now();
+    no_timelines(arguments.timeline)?;
     let way = watched::or_stop(async { Ok(Way::among(store, listing, to).await?) }).await?;
     let people = arguments.output == Form::Table;
     if people {
@@ -92,9 +84,8 @@ pub async fn restored(
     };
     let work = restore(way, members, &progress, &mut tell);
     let outcome = watched::watch("restored", &progress, work).await?;
-    let Some(first) = outcome.members.first() else {
-        return Err(Failure::failed("nothing was made"));
-    };
+    let made = Made::of(members, &outcome.members, cluster_id, began)?;
+    made.warn();
     let leases: Vec<String> = outcome.leases.ids.iter().map(|id| format!("{id:x}")).collect();
     if !leases.is_empty() {
         let some = leases
@@ -109,29 +100,25 @@ pub async fn restored(
             ""
         };
         say::warning(&format!(
-            "{} leases are spoken of in deltas, which do not tell how long they live; those that the full does not \
-             have live {LEASE_TTL_DEFAULT} s: {some}{more}",
+            "deltas speak of leases ({}), and do not tell how long they live; those that the full does not have live \
+             {LEASE_TTL_DEFAULT} s: {some}{more}",
             leases.len()
         ));
     }
-    let made = members.seats.iter().zip(&outcome.members);
     let shown = Shown {
-        cluster_id: format!("{cluster_id:x}"),
-        revision: first.revision,
-        version: first.target.to_string(),
-        size: first.size,
-        members: made
-            .map(|(seat, member)| MemberShown {
-                name: seat.name.clone(),
-                member_id: format!("{:x}", member.member_id),
-                data_dir: seat.data_dir.display().to_string(),
-            })
-            .collect(),
+        made,
         leases,
-        seconds: began.elapsed().as_secs_f64(),
         plan: plan_shown(&outcome.way),
     };
-    form::show(arguments.output, &shown, || page(&shown))
+    form::show(arguments.output, &shown, || shown.made.page())
+}
+
+/// It has one history, without a name.
+fn no_timelines(named: Option<u32>) -> Result<(), Failure> {
+    match named {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage("an archive of etcdbrctl has no timelines")),
+    }
 }
 
 fn plan_page(way: &Way) -> String {
@@ -151,20 +138,6 @@ fn plan_shown(way: &Way) -> PlanShown {
         fetch_bytes: way.fetch_bytes(),
         notes: way.notes(),
     }
-}
-
-fn page(shown: &Shown) -> String {
-    let mut lines: Vec<(&str, String)> = Vec::new();
-    for member in &shown.members {
-        lines.push(("restored", member.data_dir.clone()));
-        lines.push(("member", format!("{} ({})", member.name, member.member_id)));
-    }
-    lines.push(("cluster", shown.cluster_id.clone()));
-    lines.push(("revision", shown.revision.to_string()));
-    lines.push(("size", facts::size(shown.size)));
-    lines.push(("for", format!("etcd {}", shown.version)));
-    lines.push(("seconds", format!("{:.1}", shown.seconds)));
-    format!("\n{}", facts::page(&lines))
 }
 
 /// `quorate backup copy` from it: into an archive of ours.
@@ -204,26 +177,30 @@ fn converted_page(converted: &Converted) -> String {
 }
 
 /// `quorate backup verify` of it.
-pub async fn verified(arguments: &Verify, store: &Store, scratch: &Path) -> Result<(), Failure> {
+pub async fn verified(
+    arguments: &Verify,
+    store: &Store,
+    scratch: &Path,
+    root: Option<&Path>,
+) -> Result<(), Failure> {
+    no_timelines(arguments.timeline)?;
+    if arguments.every_full {
+        return Err(Failure::usage(
+            "fulls of etcdbrctl are read, not held against each other",
+        ));
+    }
+    let progress = Arc::new(Progress::new());
+    let etcds = Etcds::of(root, arguments.etcd.as_deref(), &progress);
     let depth = match arguments.level {
         Level::Read => Depth::Read,
         Level::Rebuilt => Depth::Rebuilt(scratch),
-        Level::Served => {
-            return Err(
-                Failure::refused("archives of etcdbrctl are read and rebuilt, not served")
-                    .and("`quorate backup copy` makes one of ours of it, which can be."),
-            );
-        }
+        Level::Served => Depth::Served(scratch, &etcds),
     };
-    let progress = Arc::new(Progress::new());
     let report = watched::watch("verified", &progress, verify(store, depth, &progress)).await?;
     form::show(arguments.output, &report, || verified_page(&report))?;
     match report.findings.len() {
         0 => Ok(()),
-        count => Err(
-            Failure::failed(format!("{count} things are not as they should be"))
-                .and("`quorate backup restore URL --dry-run` says what can still be reached."),
-        ),
+        count => Err(wrong(count)),
     }
 }
 
@@ -238,6 +215,9 @@ fn verified_page(report: &Report) -> String {
     if let Some(rebuilt) = &report.rebuilt {
         let text = format!("revision {}, HashKV {}", rebuilt.revision, rebuilt.hash.hash);
         lines.push(("rebuilt", text));
+        if rebuilt.served {
+            lines.push(("served", style::paint(style::GOOD, "a real etcd says the same")));
+        }
     }
     for finding in &report.findings {
         let text = format!("{}: {}", finding.object, finding.why);
@@ -248,6 +228,7 @@ fn verified_page(report: &Report) -> String {
 
 /// `quorate backup compact` of it: one more full, as etcdbrctl writes them.
 pub async fn compacted(arguments: &Compact, store: &Store, scratch: &Path) -> Result<(), Failure> {
+    no_timelines(arguments.timeline)?;
     if arguments.to_revision.is_some() || arguments.keep_history {
         return Err(Failure::usage(
             "an archive of etcdbrctl is compacted at its end, and without its history",

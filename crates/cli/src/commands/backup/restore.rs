@@ -11,6 +11,7 @@ use quorate_backup::restore::{judge, restore};
 use quorate_datadir::{Members, Progress, Seat};
 use serde::Serialize;
 
+use super::made::Made;
 use super::place::{self, Found};
 use super::{etcdbr, watched};
 use crate::arguments::Form;
@@ -44,33 +45,15 @@ struct PlanShown {
     notes: Vec<String>,
 }
 
-/// What was made.
+/// What was made, and how.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
-    data_dir: String,
-    name: String,
-    member_id: String,
-    cluster_id: String,
+    #[serde(flatten)]
+    made: Made,
     timeline: u32,
-    /// The revision its etcd will be at.
-    revision: i64,
-    version: String,
-    size: u64,
-    keys_without_lease: u64,
-    members: Vec<MemberShown>,
-    seconds: f64,
     notes: Vec<String>,
     plan: PlanShown,
-}
-
-/// A member that was made.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MemberShown {
-    name: String,
-    member_id: String,
-    data_dir: String,
 }
 
 /// Plans, asks, and does it.
@@ -120,39 +103,15 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
     for note in &outcome.notes {
         say::warning(note);
     }
-    let Some(first) = outcome.members.first() else {
-        return Err(Failure::failed("nothing was made"));
-    };
-    if first.without_lease > 0 {
-        say::warning(&format!(
-            "{} keys go with a lease that nothing tells of; they will not expire",
-            first.without_lease
-        ));
-    }
-    let made = members.seats.iter().zip(&outcome.members);
-    let made: Vec<MemberShown> = made
-        .map(|(seat, member)| MemberShown {
-            name: seat.name.clone(),
-            member_id: format!("{:x}", member.member_id),
-            data_dir: seat.data_dir.display().to_string(),
-        })
-        .collect();
+    let made = Made::of(&members, &outcome.members, cluster_id, began)?;
+    made.warn();
     let shown = Shown {
-        data_dir: made.first().map(|one| one.data_dir.clone()).unwrap_or_default(),
-        name: made.first().map(|one| one.name.clone()).unwrap_or_default(),
-        member_id: format!("{:x}", first.member_id),
-        cluster_id: format!("{cluster_id:x}"),
+        made,
         timeline: outcome.plan.timeline,
-        revision: first.revision,
-        version: first.target.to_string(),
-        size: first.size,
-        keys_without_lease: first.without_lease,
-        members: made,
-        seconds: began.elapsed().as_secs_f64(),
         notes: outcome.notes.clone(),
         plan: plan_shown(&outcome.plan),
     };
-    form::show(arguments.output, &shown, || page(&shown))
+    form::show(arguments.output, &shown, || shown.made.page())
 }
 
 fn members(arguments: &Restore) -> Result<Members, Failure> {
@@ -254,18 +213,4 @@ fn plan_shown(plan: &Plan) -> PlanShown {
         consents: plan.consents(),
         notes: plan.notes(),
     }
-}
-
-fn page(shown: &Shown) -> String {
-    let mut lines: Vec<(&str, String)> = Vec::new();
-    for member in &shown.members {
-        lines.push(("restored", member.data_dir.clone()));
-        lines.push(("member", format!("{} ({})", member.name, member.member_id)));
-    }
-    lines.push(("cluster", shown.cluster_id.clone()));
-    lines.push(("revision", shown.revision.to_string()));
-    lines.push(("size", facts::size(shown.size)));
-    lines.push(("for", format!("etcd {}", shown.version)));
-    lines.push(("seconds", format!("{:.1}", shown.seconds)));
-    format!("\n{}", facts::page(&lines))
 }

@@ -20,15 +20,15 @@ use crate::roots;
 /// Looks at it and says what it came to.
 pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failure> {
     let scratch = place::scratch(arguments.scratch.as_deref());
-    let archive = match place::found(&arguments.place).await? {
-        Found::Ours(archive) => archive,
-        Found::Etcdbr(store, _) => return etcdbr::verified(arguments, &store, &scratch).await,
-    };
-    let writer = place::writer();
-    let progress = Arc::new(Progress::new());
     // An etcd may be found without a root as well.
     let root = roots::resolve(root).ok();
     let root = root.as_ref().map(|root| root.path());
+    let archive = match place::found(&arguments.place).await? {
+        Found::Ours(archive) => archive,
+        Found::Etcdbr(store, _) => return etcdbr::verified(arguments, &store, &scratch, root).await,
+    };
+    let writer = place::writer();
+    let progress = Arc::new(Progress::new());
     let etcds = Etcds::of(root, arguments.etcd.as_deref(), &progress);
     let options = Options {
         timeline: arguments.timeline,
@@ -56,12 +56,17 @@ pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failur
         (0, Some(_)) => Ok(()),
         (0, None) => Err(Failure::failed("nothing was proven: there is no full copy")
             .and("`quorate backup now URL` takes one.")),
-        (count, _) => {
-            let things = if count == 1 { "thing is" } else { "things are" };
-            Err(Failure::failed(format!("{count} {things} not as they should be"))
-                .and("`quorate backup restore URL --dry-run` says what can still be reached."))
-        }
+        (count, _) => Err(wrong(count)),
     }
+}
+
+/// So many things were found wrong.
+pub fn wrong(count: usize) -> Failure {
+    let what = match count {
+        1 => "1 thing is not as it should be".to_owned(),
+        _ => format!("{count} things are not as they should be"),
+    };
+    Failure::failed(what).and("`quorate backup restore URL --dry-run` says what can still be reached.")
 }
 
 fn page(report: &Report) -> String {
