@@ -22,6 +22,7 @@ use crate::bolt::{Bolt, DIGEST};
 use crate::copy::copy;
 use crate::mvcc::{HashKv, KeyValue, Lease, Source, bucket, each_row, hash_at};
 use crate::progress::Progress;
+use crate::push::Push;
 use crate::rewrite::{Changes, Nothing, edit, rewrite};
 use crate::verify::verify;
 use crate::{Error, digest};
@@ -189,6 +190,8 @@ impl<'a> Assembly<'a> {
 pub(crate) struct Into<'p> {
     pub(crate) file: File,
     pub(crate) path: &'p Path,
+    /// It is only passed on: nothing waits until it is on the disk.
+    pub(crate) passing: bool,
 }
 
 impl<'p> Into<'p> {
@@ -197,7 +200,11 @@ impl<'p> Into<'p> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(path).map_err(Error::write(path))?;
-        Ok(Into { file, path })
+        Ok(Into {
+            file,
+            path,
+            passing: false,
+        })
     }
 
     fn again(&self) -> Result<File, Error> {
@@ -219,7 +226,7 @@ impl Drop for Spool {
     }
 }
 
-/// Makes the database, synced.
+/// Makes the database; synced, unless it is only passed on.
 pub(crate) fn assemble(
     base: Ready<'_>,
     rest: Rest<'_>,
@@ -236,10 +243,14 @@ pub(crate) fn assemble(
             let mut name = into.path.file_name().unwrap_or_default().to_owned();
             name.push(".assembled");
             let spool = Spool(into.path.with_file_name(name));
-            let whole = Into::new(&spool.0)?;
+            let whole = Into {
+                passing: true,
+                ..Into::new(&spool.0)?
+            };
             let gathered = gather(base, rest, shape, &whole, None, progress)?;
             let changes = Changes {
                 compact: Some(at),
+                passing: into.passing,
                 ..Changes::default()
             };
             let source = whole.source()?;
@@ -264,7 +275,9 @@ pub(crate) fn assemble(
         let bolt = Bolt::from_file(into.again()?, into.path)?;
         edit(&bolt, &changes, &mut row, into.again()?, progress)?;
     }
-    into.file.sync_all().map_err(Error::write(into.path))?;
+    if !into.passing {
+        into.file.sync_all().map_err(Error::write(into.path))?;
+    }
     let result = into.source()?;
     if let Some(expected) = expect {
         progress.expect(result.bolt().size().saturating_mul(2));
@@ -314,7 +327,8 @@ fn gather(
     let (cut, end, bumped) = match base {
         Ready::Opened(source) => {
             let bolt = source.bolt();
-            let (changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
+            let (mut changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
+            changes.passing = into.passing;
             progress.expect(bolt.size().saturating_mul(2));
             if changes.cut.is_some() {
                 check_hash(&source, progress)?;
@@ -335,7 +349,11 @@ fn gather(
             (changes.cut, later.end(), bumped)
         }
         Ready::Arriving(arrival) => {
-            let landing = Landing::new(into.again()?, into.path);
+            let push = match into.passing {
+                true => Push::never(),
+                false => Push::from(0),
+            };
+            let landing = Landing::new(into.again()?, into.path, push);
             arrival.arrive(&landing, progress)?;
             landing.end()?;
             let source = into.source()?;
@@ -347,7 +365,8 @@ fn gather(
                 // No hash speaks for it: only what holds together is taken.
                 verify(&source, progress)?;
             }
-            let (changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
+            let (mut changes, mut later, bumped) = plan(&source, rest, shape, bump)?;
+            changes.passing = into.passing;
             edit(source.bolt(), &changes, &mut later, into.again()?, progress)?;
             later.ended()?;
             (changes.cut, later.end(), bumped)

@@ -2,6 +2,7 @@
 //!
 //! In: an [`Assembly`]. Out: a file as `etcdctl snapshot save` writes it: the database, and its SHA-256 behind. It is read
 //! back and verified before it gets its name.
+//! It is made to be passed on: a power cut may lose it.
 //! Never: a file under that name which was not found intact.
 
 use std::path::Path;
@@ -57,6 +58,7 @@ pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) 
     let into = Into {
         file: again()?,
         path: &temporary,
+        passing: true,
     };
     let made = assemble(ready, rest, &mut AsItIs, &into, progress)?;
     progress.expect(made.size);
@@ -83,6 +85,6 @@ pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) 
             why: "their HashKV is another one than that of what was compacted".to_owned(),
         });
     }
-    draft.publish().map_err(Error::write(path))?;
+    draft.publish_fast().map_err(Error::write(path))?;
     Ok(fresh)
 }

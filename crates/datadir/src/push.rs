@@ -25,6 +25,11 @@ impl Push {
         Push { at, thread: None }
     }
 
+    /// Pushes nothing: the file is only passed on.
+    pub(crate) fn never() -> Push {
+        Push::from(u64::MAX)
+    }
+
     /// `file` has been written up to there.
     pub(crate) fn written(&mut self, file: &File, to: u64) {
         if to.saturating_sub(self.at) < EVERY {

@@ -37,6 +37,8 @@ pub struct Changes {
     pub patched: BTreeMap<Vec<u8>, Patches>,
     /// Rows of small buckets that are set where there are none with their keys.
     pub added: BTreeMap<Vec<u8>, SmallRows>,
+    /// What is written is only passed on, and need not survive a power cut.
+    pub passing: bool,
 }
 
 impl Changes {
@@ -167,10 +169,11 @@ pub fn rewrite(
         }
     };
     let bolt = source.bolt();
-    let mut out = Hashing {
-        writer: BoltWriter::new(file, path, bolt.page_size())?,
-        hash: 0,
-    };
+    let mut writer = BoltWriter::new(file, path, bolt.page_size())?;
+    if changes.passing {
+        writer.pass();
+    }
+    let mut out = Hashing { writer, hash: 0 };
     let present = bolt.buckets()?.into_iter().map(|(name, _)| name);
     let mut names: BTreeSet<Vec<u8>> = present.collect();
     names.extend(changes.names().cloned());
@@ -288,6 +291,9 @@ pub fn edit(
     progress: &Progress,
 ) -> Result<File, Error> {
     let mut edit = Edit::new(bolt, file, bolt.path())?;
+    if changes.passing {
+        edit.pass();
+    }
     let first = later.next()?.map(|(key, value)| (key.to_vec(), value.to_vec()));
     // The first row that is left out.
     let end = changes.cut.map(|cut| cut.saturating_add(1).to_be_bytes());

@@ -32,12 +32,12 @@ pub struct Landing {
 }
 
 impl Landing {
-    /// `file` is empty, and called `path`.
-    pub(super) fn new(file: File, path: &Path) -> Landing {
+    /// `file` is empty, and called `path`; `push` gets it to the disk.
+    pub(super) fn new(file: File, path: &Path, push: Push) -> Landing {
         Landing {
             file,
             path: path.to_owned(),
-            push: Mutex::new((Push::from(0), 0)),
+            push: Mutex::new((push, 0)),
         }
     }
 

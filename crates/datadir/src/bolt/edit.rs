@@ -39,6 +39,11 @@ impl<'a> Edit<'a> {
         })
     }
 
+    /// What is written need not survive a power cut.
+    pub(crate) fn pass(&mut self) {
+        self.out.pass();
+    }
+
     /// Replaces the rows of a bucket, which need not be there yet.
     pub fn replace<K, V>(&mut self, name: &[u8], rows: impl IntoIterator<Item = (K, V)>) -> Result<(), Error>
     where

@@ -43,6 +43,11 @@ impl Out {
         }
     }
 
+    /// What is written need not survive a power cut.
+    pub(crate) fn pass(&mut self) {
+        self.push = Push::never();
+    }
+
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

@@ -43,6 +43,11 @@ impl BoltWriter {
         })
     }
 
+    /// What is written need not survive a power cut.
+    pub(crate) fn pass(&mut self) {
+        self.out.pass();
+    }
+
     /// Begins a bucket; its name is behind those of all before it.
     pub fn begin(&mut self, name: &[u8]) -> Result<(), Error> {
         self.end()?;
