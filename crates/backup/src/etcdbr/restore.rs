@@ -283,9 +283,9 @@ impl Way {
             again => self.plan = again?,
         }
         let is_lost = match self.wanted {
-            // What was uploaded in that second or later tells of it, as well as what has the same revisions.
+            // What was uploaded after that second tells of it, as well as what has the same revisions.
             Wanted::Time(second) => {
-                let tells = |delta: &Object| delta.name.created >= second;
+                let tells = |delta: &Object| delta.name.created > second;
                 self.plan.reaches < last && !self.plan.deltas.iter().any(tells)
             }
             Wanted::Newest | Wanted::Revision(_) => self.revision() < promised,
