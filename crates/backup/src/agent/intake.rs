@@ -248,8 +248,16 @@ impl Intake {
         if self.building.rows() == 0 {
             return Ok(());
         }
+        let from = self.building.from();
         let next = Building::new(&self.archive, self.timeline, self.last.main + 1, self.pace.size)?;
-        let sealed = std::mem::replace(&mut self.building, next).seal().await?;
+        let sealed = match std::mem::replace(&mut self.building, next).seal().await {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                // None of it is in the archive: giving up has to go back to its beginning.
+                self.building = Building::new(&self.archive, self.timeline, from, self.pace.size)?;
+                return Err(error);
+            }
+        };
         let content = sealed.content;
         let delta = Delta {
             from: content.from,

@@ -238,3 +238,43 @@ async fn compaction_loses_only_what_was_not_whole() {
         assert_eq!(intake.compacted(15).await.unwrap(), None);
     }
 }
+
+/// A delta that streams and whose object fails at its very end was taken by nobody: it is told again from its first row.
+#[tokio::test]
+async fn a_stream_that_fails_at_its_end_is_begun_anew() {
+    let place = place().await;
+    let mut intake = Intake::new(&place.archive, 1, 10, true, PACE, 0).unwrap();
+    // What does not become smaller when it is packed.
+    let mut random = Rng::with_seed(1);
+    let events: Vec<mvccpb::Event> = (0..300)
+        .map(|sub| {
+            let mut event = event(11, sub, 100);
+            if let Some(kv) = event.kv.as_mut().filter(|kv| !kv.value.is_empty()) {
+                kv.value = std::iter::repeat_with(|| random.u8(..)).take(100).collect();
+            }
+            event
+        })
+        .collect();
+    intake.take(batch(&events, true), false).await.unwrap();
+    assert_eq!(intake.flush(false, false).await.unwrap(), Flush::Stream);
+    assert!(intake.building().is_streaming());
+    // A file where the directory of the deltas would be.
+    let in_the_way = place._dir.path().join("a/t/00000001/delta");
+    std::fs::create_dir_all(in_the_way.parent().unwrap()).unwrap();
+    std::fs::write(&in_the_way, b"in the way").unwrap();
+    let next = [event(12, 0, 5)];
+    let failed = intake.take(batch(&next, false), false).await.unwrap_err();
+    assert!(matches!(failed, Error::Store { .. }), "{failed}");
+    assert_eq!(intake.give_up().unwrap(), 10);
+    std::fs::remove_file(&in_the_way).unwrap();
+    intake.opened();
+    let (mut end, mut rows) = (10, Rows::new());
+    let all: Vec<mvccpb::Event> = events.into_iter().chain(next).collect();
+    intake.take(batch(&all, false), false).await.unwrap();
+    intake.seal().await.unwrap();
+    while let Some(job) = intake.outbox.pop_front() {
+        written(&place, job, &mut end, &mut rows).await;
+    }
+    assert_eq!(end, 12);
+    assert!(rows == expected(&all));
+}
