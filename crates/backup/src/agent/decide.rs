@@ -251,18 +251,21 @@ pub struct Candidate {
     pub leader: bool,
     /// It has no vote.
     pub learner: bool,
+    /// It knows of a leader: without one it may be cut off from its peers, and behind them for long.
+    pub led: bool,
     /// What it has applied.
     pub applied: u64,
 }
 
-/// Whom to ask for a stream: followers first, those that lag least among them. Places in `members`.
+/// Whom to ask for a stream: followers first, those that lag least among them, and last those without a leader. Places
+/// in `members`.
 pub fn stream_order(members: &[Candidate]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..members.len())
         .filter(|place| !members[*place].learner)
         .collect();
     order.sort_by_key(|place| {
         let member = &members[*place];
-        (member.leader, std::cmp::Reverse(member.applied))
+        (!member.led, member.leader, std::cmp::Reverse(member.applied))
     });
     order
 }
@@ -484,6 +487,7 @@ mod tests {
         let member = |leader, learner, applied| Candidate {
             leader,
             learner,
+            led: true,
             applied,
         };
         let members = [
@@ -494,6 +498,9 @@ mod tests {
         ];
         assert_eq!(stream_order(&members), [3, 2, 0]);
         assert_eq!(stream_order(&members[..1]), [0]);
+        let mut cut_off = members;
+        cut_off[3].led = false;
+        assert_eq!(stream_order(&cut_off), [2, 0, 3]);
         assert!(may_hash(&members[2], 4, false));
         assert!(!may_hash(&members[0], 4, false));
         assert!(!may_hash(&members[2], 1, false));

@@ -122,7 +122,8 @@ async fn the_store_fails() {
     check_samples(&history);
 }
 
-/// One revision that is larger than a delta should be goes into one object as it comes, also over a restart of etcd.
+/// One revision that is larger than a delta should be goes into one object as it comes; where the store fails at its end,
+/// it is read and sent again.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_revision_of_many_keys() {
     const MANY: usize = 60_000;
@@ -134,7 +135,8 @@ async fn one_revision_of_many_keys() {
     agent.until("a full copy", |status| status.full.is_some()).await;
     for piece in 0..MANY / 20_000 {
         let put = |n: usize| Op::Put {
-            key: format!("many/{:06}", piece * 20_000 + n).into(),
+            // So that the deletions alone are large, packed as they are.
+            key: format!("many/{:06}/{:032x}", piece * 20_000 + n, fastrand::u128(..)).into(),
             value: fastrand::u64(..).to_le_bytes().to_vec(),
             lease: 0,
         };
@@ -147,9 +149,24 @@ async fn one_revision_of_many_keys() {
             .await
             .unwrap();
     }
+    let known = puts(&endpoint, 1).await;
+    agent.until_archived(known).await;
+    let archive = world.archive_dir();
+    let (deltas, aside) = (archive.join("t/00000001/delta"), archive.join("t/00000001/aside"));
+    fs::rename(&deltas, &aside).unwrap();
+    fs::write(&deltas, b"in the way").unwrap();
     let deleted = endpoint.delete_range(Keys::prefix(b"many/")).await.unwrap();
+    agent
+        .until("a stream that failed", |status| {
+            let told = status.last_failure.as_ref();
+            told.is_some_and(|(told, _)| told.contains("writing a large delta"))
+        })
+        .await;
+    fs::remove_file(&deltas).unwrap();
+    fs::rename(&aside, &deltas).unwrap();
     let revision = puts(&endpoint, 10).await;
-    agent.until_archived(revision).await;
+    let status = agent.until_archived(revision).await;
+    assert_eq!(status.missing, 0);
     agent.stop().await.unwrap();
     let history = world.history().await;
     let alone: Vec<_> = history

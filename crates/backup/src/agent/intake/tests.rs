@@ -212,6 +212,7 @@ async fn holes_are_asked_about_and_then_told() {
         })
         .collect();
     assert_eq!(told, [(true, 11, 11), (false, 12, 13), (true, 14, 14)]);
+    assert_eq!(intake.lost_to(), Some(13));
 }
 
 #[tokio::test]
@@ -221,7 +222,8 @@ async fn compaction_loses_only_what_was_not_whole() {
         let mut intake = Intake::new(&place.archive, 1, 10, true, PACE, 0).unwrap();
         let events = [event(11, 0, 5), event(11, 1, 5)];
         intake.take(batch(&events, continues), false).await.unwrap();
-        assert_eq!(intake.compacted(20).await.unwrap(), Some(20));
+        intake.compacted(20).await.unwrap();
+        assert_eq!((intake.lost_to(), intake.start()), (Some(20), 10));
         let last = intake.outbox.pop_back().unwrap().entry;
         assert!(
             matches!(&last, Entry::Gap(gap) if (gap.from, gap.to) == (from, 20)),
@@ -235,8 +237,29 @@ async fn compaction_loses_only_what_was_not_whole() {
             .await
             .unwrap();
         assert_eq!((intake.complete(), intake.building().rows()), (21, 1));
-        assert_eq!(intake.compacted(15).await.unwrap(), None);
+        intake.compacted(15).await.unwrap();
+        assert_eq!((intake.complete(), intake.lost_to()), (21, Some(20)));
     }
+}
+
+/// Before anything is recorded nothing is missing; from the first full copy on it is.
+#[tokio::test]
+async fn what_is_lost_is_missing_once_the_sequence_has_begun() {
+    let place = place().await;
+    let mut intake = Intake::new(&place.archive, 1, 10, false, PACE, 0).unwrap();
+    intake.compacted(20).await.unwrap();
+    assert_eq!(
+        (intake.start(), intake.lost_to(), intake.outbox.len()),
+        (20, None, 0)
+    );
+    intake.begin();
+    intake.compacted(4000).await.unwrap();
+    assert_eq!((intake.start(), intake.lost_to()), (20, Some(4000)));
+    let told = intake.outbox.pop_front().unwrap().entry;
+    assert!(
+        matches!(&told, Entry::Gap(gap) if (gap.from, gap.to) == (21, 4000)),
+        "{told:?}"
+    );
 }
 
 /// A delta that streams and whose object fails at its very end was taken by nobody: it is told again from its first row.
