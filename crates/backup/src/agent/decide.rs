@@ -13,6 +13,8 @@ use crate::{Origin, Point, Restored};
 
 /// How long a delta waits for the terms of the leases in it, beyond its time.
 const LEASE_GRACE: Duration = Duration::from_secs(2);
+/// So many leases to tell of are enough for a delta, whatever its size; a record has room for some more.
+const LEASES_ENOUGH: usize = 50_000;
 /// An agent whose sign of life does not change for so long is silent.
 pub const SILENT: Duration = Duration::from_secs(60);
 /// A sign of life older than this by its own clock counts as silence at once; clocks differ by less.
@@ -42,6 +44,8 @@ pub struct Waiting {
     pub whole: bool,
     /// Leases whose term is being asked for.
     pub leases: usize,
+    /// Leases that its record is to tell of.
+    pub untold: usize,
     /// A delta before it is still on its way.
     pub busy: bool,
     /// The agent is stopping.
@@ -66,11 +70,13 @@ pub fn flush(waiting: &Waiting, pace: &Pace) -> Flush {
     if waiting.rows == 0 || waiting.busy {
         return Flush::Nothing;
     }
-    let full = waiting.stored >= pace.size;
     if !waiting.whole {
-        return if full { Flush::Stream } else { Flush::Nothing };
+        return match waiting.stored >= pace.size {
+            true => Flush::Stream,
+            false => Flush::Nothing,
+        };
     }
-    if full || waiting.stopping {
+    if is_full(waiting, pace) || waiting.stopping {
         return Flush::Now;
     }
     let patience = match waiting.leases {
@@ -83,9 +89,13 @@ pub fn flush(waiting: &Waiting, pace: &Pace) -> Flush {
     }
 }
 
+fn is_full(waiting: &Waiting, pace: &Pace) -> bool {
+    waiting.stored >= pace.size || waiting.untold >= LEASES_ENOUGH
+}
+
 /// Whether there is room for more events: at most one delta on its way and one that is full.
 pub fn may_read(waiting: &Waiting, pace: &Pace) -> bool {
-    let no_room = waiting.busy && waiting.stored >= pace.size;
+    let no_room = waiting.busy && is_full(waiting, pace);
     !waiting.stopping && !no_room
 }
 
@@ -339,6 +349,12 @@ mod tests {
             ..after(22)
         };
         assert_eq!(flush(&leased, &PACE), Flush::Now);
+        let many = Waiting {
+            untold: LEASES_ENOUGH,
+            ..waiting()
+        };
+        assert_eq!(flush(&many, &PACE), Flush::Now);
+        assert!(may_read(&many, &PACE) && !may_read(&Waiting { busy: true, ..many }, &PACE));
     }
 
     #[test]

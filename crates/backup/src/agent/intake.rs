@@ -146,6 +146,7 @@ impl Intake {
                 .map_or_else(Default::default, |(at, _)| at.elapsed()),
             whole: self.whole,
             leases: self.leases.unanswered(),
+            untold: self.leases.untold(),
             busy: busy || !self.outbox.is_empty(),
             stopping,
         }

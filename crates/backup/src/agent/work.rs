@@ -243,6 +243,9 @@ impl Work<'_> {
         self.send_jobs();
         self.ask_leases();
         self.begin_full();
+        let from = self.intake.building().from();
+        let ahead = self.fulls.last.is_some_and(|(revision, _)| revision >= from);
+        self.intake.leases.full_under_way(self.fulls.running || ahead);
         self.show();
         if self.cluster.foreign_for() >= FOREIGN_FOR {
             self.reopen("the cluster is another than before");
