@@ -1,11 +1,13 @@
 //! What goes wrong: compaction overtakes, the store fails, agents meet, clusters change.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use quorate_backup::agent::{AskHash, Reach, State};
-use quorate_backup::record::Entry;
+use quorate_backup::agent::{AskHash, Cluster, Reach, State};
+use quorate_backup::record::{Entry, Lease};
 use quorate_backup::{Error, Point};
 use quorate_client::{Credentials, Endpoint, Keys, Op, Txn};
 use quorate_workloads::{newest, versions};
@@ -64,6 +66,80 @@ async fn compaction_overtakes() {
         rows.retain(|(main, _), _| *main > compacted);
         assert_eq!(rows, expected);
     }
+}
+
+/// The same while an agent is at work that has recorded nothing yet but its first full copy, and is cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_overtakes_the_first_full_copy() {
+    let mut world = World::new(&newest("3.6")).await;
+    let first = puts(&world.endpoint(), 3).await;
+    let (cut, url) = (Arc::new(AtomicBool::new(false)), world.url());
+    let mut options = world.options().await;
+    let is_cut = cut.clone();
+    options.cluster = Cluster::new(Arc::new(move || match is_cut.load(Ordering::Relaxed) {
+        true => Err("cut off".to_owned()),
+        false => Ok(Reach {
+            urls: vec![url.clone()],
+            ..Reach::default()
+        }),
+    }));
+    let agent = Agent::start(options);
+    agent.until("a full copy", |status| status.full.is_some()).await;
+    cut.store(true, Ordering::Relaxed);
+    // The watch breaks, and no other can be opened.
+    world.restart().await;
+    let endpoint = world.endpoint();
+    let compacted = puts(&endpoint, 20).await;
+    let revision = puts(&endpoint, 5).await;
+    endpoint.compact(compacted).await.unwrap();
+    cut.store(false, Ordering::Relaxed);
+    let status = agent
+        .until("a second full copy", |status| {
+            status.fulls == 2 && status.archived >= Some(revision)
+        })
+        .await;
+    assert_eq!(status.missing, compacted - first, "{status:#?}");
+    agent.stop().await.unwrap();
+    let history = world.history().await;
+    let gaps: Vec<(i64, i64)> = history.gaps().map(|(_, gap)| (gap.from, gap.to)).collect();
+    assert_eq!(gaps, [(first + 1, compacted)]);
+    assert_eq!(sequence(&history), (first + 1, revision));
+}
+
+/// A lease that ended, and was granted anew under its id: what is recorded behind a full copy tells of it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_granted_anew() {
+    const ID: i64 = 77;
+    let world = World::new(&newest("3.6")).await;
+    let endpoint = world.endpoint();
+    let agent = world.agent().await;
+    agent.until("a full copy", |status| status.full.is_some()).await;
+    endpoint.lease_grant(ID, 600).await.unwrap();
+    let revision = endpoint.put_leased(b"leased", b"1", ID).await.unwrap();
+    agent.until_archived(revision).await;
+    endpoint.lease_revoke(ID).await.unwrap();
+    // A change of users calls for a full copy.
+    let user = Credentials {
+        user: "somebody".into(),
+        password: "password".into(),
+    };
+    endpoint.user_add(&user).await.unwrap();
+    agent
+        .until("a second full copy", |status| status.fulls == 2)
+        .await;
+    endpoint.lease_grant(ID, 500).await.unwrap();
+    let revision = endpoint.put_leased(b"leased", b"2", ID).await.unwrap();
+    agent.until_archived(revision).await;
+    agent.stop().await.unwrap();
+    let history = world.history().await;
+    let deltas = history.deltas();
+    let (_, last) = deltas.last().unwrap();
+    assert_eq!(last.from, revision);
+    let told = Lease {
+        id: ID,
+        ttl: Some(500),
+    };
+    assert_eq!(last.leases, [told]);
 }
 
 /// While the store takes nothing, etcd keeps what happens; nothing is lost, and everything follows.
@@ -265,7 +341,7 @@ async fn users_change() {
         assert!(!world.archive_dir().join("archive.json").exists());
 
         let mut options = world.options().await;
-        options.cluster = quorate_backup::agent::Cluster::at(Reach {
+        options.cluster = Cluster::at(Reach {
             urls: vec![world.url()],
             credentials: Some(user("root")),
             ..Reach::default()
