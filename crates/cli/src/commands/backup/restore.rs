@@ -72,6 +72,8 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         }
     };
     let timeline = arguments.timeline;
+    // Nothing that is given up from here on is deleted before it is done.
+    let since = Timestamp::now();
     let plan = watched::reading(archive.store(), plan(&archive, Wanted { timeline, to })).await?;
     let people = arguments.output == Form::Table;
     if people {
@@ -82,11 +84,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
     let consents = plan.consents();
     if arguments.dry_run {
         if people {
-            let more = match consents.is_empty() {
-                true => "",
-                false => " With --yes it would be done.",
-            };
-            say::line(&format!("\nNothing was done: this was a dry run.{more}"));
+            say::line(dry_run(&consents));
             return Ok(());
         }
         return form::show(arguments.output, &plan_shown(&plan), String::new);
@@ -98,7 +96,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
             say::warning(&note);
         }
     };
-    let work = restore(plan, &members, &progress, Timestamp::now(), &mut tell);
+    let work = restore(plan, &members, &progress, since, &mut tell);
     let outcome = watched::watch("restored", &progress, work).await?;
     for note in &outcome.notes {
         say::warning(note);
@@ -157,6 +155,14 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
     Ok(seats)
 }
 
+/// What a dry run ends with.
+pub fn dry_run(consents: &[String]) -> &'static str {
+    match consents.is_empty() {
+        true => "\nNothing was done: this was a dry run.",
+        false => "\nNothing was done: this was a dry run. With --yes it would be done.",
+    }
+}
+
 /// Goes on only if what is not quite what was asked for is agreed to.
 pub async fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
     if consents.is_empty() || yes {
@@ -207,7 +213,7 @@ fn plan_shown(plan: &Plan) -> PlanShown {
         deltas: plan.deltas.len(),
         fetch_bytes: plan.fetch_bytes(),
         database_bytes: plan.database_bytes(),
-        users_and_roles_of: plan.full.taken,
+        users_and_roles_of: plan.full.auth().taken,
         users_and_roles_are_sure: plan.auth_is_sure,
         leases_of_unknown_time: plan.unknown_leases().map(|id| format!("{id:x}")).collect(),
         consents: plan.consents(),
