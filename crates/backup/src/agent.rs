@@ -40,7 +40,7 @@ use crate::{Error, Store, Trouble};
 
 pub use cluster::{Answering, Cluster, Find, Reach};
 pub use decide::Pace;
-pub use full::{AskHash, TakeFull, take_full};
+pub use full::{AskHash, AtLeast, TakeFull, take_full};
 pub use open::{Opening, Place, open};
 pub use schedule::Schedule;
 pub use status::{Board, Mark, State, Status};

@@ -156,7 +156,7 @@ pub struct Delta {
     /// What time it was: samples since the last delta.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-    /// Leases that rows refer to and no earlier delta of this epoch has told of.
+    /// Leases that rows refer to and no earlier delta of this epoch, behind the same full copy, has told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<Lease>,
 }

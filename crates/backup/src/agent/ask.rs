@@ -26,6 +26,8 @@ const AUTH_EVERY: (Duration, Duration) = (Duration::from_secs(2), Duration::from
 const LEARN_EVERY: Duration = Duration::from_secs(30);
 /// Leases asked for at once.
 const LEASES_AT_ONCE: usize = 4;
+/// How long a lease that could not be asked for waits, and holds up others.
+const LEASE_PAUSE: Duration = Duration::from_secs(1);
 /// A failure each second need not be told each second.
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
@@ -170,17 +172,40 @@ pub async fn leases(asked: Asked, ids: mpsc::Receiver<i64>, notes: mpsc::Sender<
 }
 
 async fn lease(asked: Asked, id: i64) -> Note {
-    let Ok(endpoint) = asked.endpoint().await else {
-        return Note::LeaseUnknown { id };
-    };
-    match endpoint.lease_term(id).await {
-        Ok(term) => Note::Lease {
-            id,
-            ttl: term.map(|term| term.granted_seconds),
-        },
-        Err(_) => {
-            asked.failed(&endpoint).await;
-            Note::LeaseUnknown { id }
+    if let Ok(endpoint) = asked.endpoint().await {
+        match endpoint.lease_term(id).await {
+            Ok(term) => {
+                let ttl = term.map(|term| term.granted_seconds);
+                return Note::Lease { id, ttl };
+            }
+            Err(_) => asked.failed(&endpoint).await,
         }
+    }
+    // It is asked for again as soon as this is told, and members that are down refuse at once.
+    tokio::time::sleep(LEASE_PAUSE).await;
+    Note::LeaseUnknown { id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While nobody can be asked, the same lease is not asked for again and again without a pause.
+    #[tokio::test(start_paused = true)]
+    async fn questions_that_fail_are_asked_at_a_walk() {
+        let cluster = Cluster::new(Arc::new(|| Err("nobody is there".to_owned())));
+        let (ids, ids_in) = mpsc::channel(1);
+        let (notes, mut told) = mpsc::channel(1);
+        let asking = tokio::spawn(leases(Asked::new(cluster), ids_in, notes));
+        let began = Instant::now();
+        for _ in 0..5 {
+            ids.send(7).await.unwrap();
+            let note = told.recv().await.unwrap();
+            assert!(matches!(note, Note::LeaseUnknown { id: 7 }), "{note:?}");
+        }
+        // The clock is the test's own: it goes only where something waits for it.
+        assert!(began.elapsed() >= 5 * LEASE_PAUSE);
+        drop(ids);
+        asking.await.unwrap();
     }
 }

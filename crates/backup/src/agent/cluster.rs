@@ -70,6 +70,7 @@ impl Answering {
         Candidate {
             leader: self.status.leader == Some(self.status.member_id),
             learner: self.status.is_learner,
+            led: self.status.leader.is_some(),
             applied: self.status.raft_applied_index,
         }
     }

@@ -13,6 +13,8 @@ use crate::{Origin, Point, Restored};
 
 /// How long a delta waits for the terms of the leases in it, beyond its time.
 const LEASE_GRACE: Duration = Duration::from_secs(2);
+/// So many leases to tell of are enough for a delta, whatever its size; a record has room for some more.
+const LEASES_ENOUGH: usize = 50_000;
 /// Clocks of agents may differ by so much.
 const CLOCKS_APART: SignedDuration = SignedDuration::from_mins(1);
 /// An agent whose sign of life does not change for so long is silent.
@@ -44,6 +46,8 @@ pub struct Waiting {
     pub whole: bool,
     /// Leases whose term is being asked for.
     pub leases: usize,
+    /// Leases that its record is to tell of.
+    pub untold: usize,
     /// A delta before it is still on its way.
     pub busy: bool,
     /// The agent is stopping.
@@ -68,11 +72,13 @@ pub fn flush(waiting: &Waiting, pace: &Pace) -> Flush {
     if waiting.rows == 0 || waiting.busy {
         return Flush::Nothing;
     }
-    let full = waiting.stored >= pace.size;
     if !waiting.whole {
-        return if full { Flush::Stream } else { Flush::Nothing };
+        return match waiting.stored >= pace.size {
+            true => Flush::Stream,
+            false => Flush::Nothing,
+        };
     }
-    if full || waiting.stopping {
+    if is_full(waiting, pace) || waiting.stopping {
         return Flush::Now;
     }
     let patience = match waiting.leases {
@@ -85,9 +91,13 @@ pub fn flush(waiting: &Waiting, pace: &Pace) -> Flush {
     }
 }
 
+fn is_full(waiting: &Waiting, pace: &Pace) -> bool {
+    waiting.stored >= pace.size || waiting.untold >= LEASES_ENOUGH
+}
+
 /// Whether there is room for more events: at most one delta on its way and one that is full.
 pub fn may_read(waiting: &Waiting, pace: &Pace) -> bool {
-    let no_room = waiting.busy && waiting.stored >= pace.size;
+    let no_room = waiting.busy && is_full(waiting, pace);
     !waiting.stopping && !no_room
 }
 
@@ -253,18 +263,21 @@ pub struct Candidate {
     pub leader: bool,
     /// It has no vote.
     pub learner: bool,
+    /// It knows of a leader: without one it may be cut off from its peers, and behind them for long.
+    pub led: bool,
     /// What it has applied.
     pub applied: u64,
 }
 
-/// Whom to ask for a stream: followers first, those that lag least among them. Places in `members`.
+/// Whom to ask for a stream: followers first, those that lag least among them, and last those without a leader. Places
+/// in `members`.
 pub fn stream_order(members: &[Candidate]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..members.len())
         .filter(|place| !members[*place].learner)
         .collect();
     order.sort_by_key(|place| {
         let member = &members[*place];
-        (member.leader, std::cmp::Reverse(member.applied))
+        (!member.led, member.leader, std::cmp::Reverse(member.applied))
     });
     order
 }
@@ -338,6 +351,12 @@ mod tests {
             ..after(22)
         };
         assert_eq!(flush(&leased, &PACE), Flush::Now);
+        let many = Waiting {
+            untold: LEASES_ENOUGH,
+            ..waiting()
+        };
+        assert_eq!(flush(&many, &PACE), Flush::Now);
+        assert!(may_read(&many, &PACE) && !may_read(&Waiting { busy: true, ..many }, &PACE));
     }
 
     #[test]
@@ -491,6 +510,7 @@ mod tests {
         let member = |leader, learner, applied| Candidate {
             leader,
             learner,
+            led: true,
             applied,
         };
         let members = [
@@ -501,6 +521,9 @@ mod tests {
         ];
         assert_eq!(stream_order(&members), [3, 2, 0]);
         assert_eq!(stream_order(&members[..1]), [0]);
+        let mut cut_off = members;
+        cut_off[3].led = false;
+        assert_eq!(stream_order(&cut_off), [2, 0, 3]);
         assert!(may_hash(&members[2], 4, false));
         assert!(!may_hash(&members[0], 4, false));
         assert!(!may_hash(&members[2], 1, false));

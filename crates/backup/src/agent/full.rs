@@ -1,8 +1,9 @@
 //! A full copy, streamed from a member into the store.
 //!
 //! In: a cluster, an archive. Out: an object, and what its record is to say. It goes through memory frame by frame and
-//! never onto a disk of this machine. A follower is asked if there is one.
-//! Never: a copy that counts although its stream ended early; a revision that is only guessed.
+//! never onto a disk of this machine. A follower is asked if there is one. A member tells what it has, be it cut off from
+//! the others: how old that is, is looked at before and after.
+//! Never: a copy that counts although its stream ended early, or older than it may be; a revision that is only guessed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::cluster::{Answering, Cluster};
 use super::decide;
-use super::look;
+use super::look::{self, Seen};
 use crate::object::{Assembler, Facts, Frame, Kind, pack};
 use crate::record::{Full, Hash, Made};
 use crate::{Archive, Error, Upload, names};
@@ -38,6 +39,15 @@ pub enum AskHash {
     Nobody,
 }
 
+/// How new a full copy has to be, at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AtLeast {
+    /// Its revision.
+    pub revision: i64,
+    /// The revision of users and roles.
+    pub auth_revision: u64,
+}
+
 /// What a full copy is taken for.
 #[derive(Clone, Copy)]
 pub struct TakeFull<'a> {
@@ -51,6 +61,8 @@ pub struct TakeFull<'a> {
     pub hash: AskHash,
     /// How many attempts failed before: another member is asked then.
     pub attempt: u32,
+    /// One that is older is refused.
+    pub at_least: AtLeast,
 }
 
 /// Takes a full copy. It counts once it is recorded: `log.append(Entry::Full(full), now)`. `seen` hears of bytes as they
@@ -58,12 +70,23 @@ pub struct TakeFull<'a> {
 pub async fn take_full(take: TakeFull<'_>, mut seen: impl FnMut(u64, u64)) -> Result<Full, Error> {
     let members = take.cluster.survey().await?;
     let candidates: Vec<_> = members.iter().map(Answering::candidate).collect();
-    let order = decide::stream_order(&candidates);
+    let mut order = decide::stream_order(&candidates);
+    order.retain(|place| candidates[*place].led);
+    if order.is_empty() {
+        return Err(Error::refused(
+            "no voting member that has a leader answers",
+            "a full copy needs a member that is up and a cluster that has a quorum",
+        ));
+    }
+    order.retain(|place| members[*place].status.revision >= take.at_least.revision);
     let place = order.get(take.attempt as usize % order.len().max(1)).copied();
     let place = place.ok_or_else(|| {
         Error::refused(
-            "no voting member answers",
-            "a full copy needs a member that is up",
+            format!(
+                "no member that answers has come to revision {}",
+                take.at_least.revision
+            ),
+            "they are behind and catch up, or the one that is not has to be reached",
         )
     })?;
     let Answering { endpoint, status } = &members[place];
@@ -83,6 +106,7 @@ pub async fn take_full(take: TakeFull<'_>, mut seen: impl FnMut(u64, u64)) -> Re
     };
     upload.finish().await?;
     let looked = look::look(store, &facts, take.archive.key()).await?;
+    new_enough(&looked, &take.at_least, endpoint.url())?;
     let hash = match take.hash {
         AskHash::Nobody => None,
         asked => {
@@ -106,6 +130,24 @@ pub async fn take_full(take: TakeFull<'_>, mut seen: impl FnMut(u64, u64)) -> Re
         auth_from: None,
         hash,
     })
+}
+
+/// Refuses what is older than it may be.
+fn new_enough(looked: &Seen, at_least: &AtLeast, url: &str) -> Result<(), Error> {
+    let behind = |what: &str, is: &dyn std::fmt::Display, least: &dyn std::fmt::Display| {
+        Error::refused(
+            format!("the full copy that {url} gave is of {what} {is}, and {least} is known of already"),
+            "that member is behind the others; another is asked the next time",
+        )
+    };
+    if looked.revision < at_least.revision {
+        return Err(behind("revision", &looked.revision, &at_least.revision));
+    }
+    if looked.auth_revision < at_least.auth_revision {
+        let what = "the users and roles of revision";
+        return Err(behind(what, &looked.auth_revision, &at_least.auth_revision));
+    }
+    Ok(())
 }
 
 /// etcd's hash of the same revision; `None` if it was compacted away meanwhile, or could not be told.
@@ -198,5 +240,35 @@ impl Line {
         let frame = frame.ok_or_else(|| Error::refused("a frame could not be packed", "try again"))?;
         let bytes = self.assembler.add(frame)?;
         upload.write(bytes).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_older_than_it_may_be_is_refused() {
+        let seen = Seen {
+            revision: 88,
+            compact_revision: -1,
+            auth_revision: 3,
+        };
+        for (revision, auth_revision, refused) in [
+            (88, 3, None),
+            (0, 0, None),
+            (89, 3, Some("is of revision 88, and 89")),
+            (88, 4, Some("the users and roles of revision 3, and 4")),
+        ] {
+            let at_least = AtLeast {
+                revision,
+                auth_revision,
+            };
+            let told = new_enough(&seen, &at_least, "http://m1").map_err(|error| error.to_string());
+            match refused {
+                None => assert_eq!(told, Ok(())),
+                Some(why) => assert!(told.as_ref().is_err_and(|told| told.contains(why)), "{told:?}"),
+            }
+        }
     }
 }

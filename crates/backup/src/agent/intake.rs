@@ -44,6 +44,10 @@ pub struct Intake {
     holes: u32,
     /// The sequence has begun: its first part was recorded, or is about to be.
     begun: bool,
+    /// The sequence begins behind this revision, or before it.
+    start: i64,
+    /// The last revision that was lost.
+    lost_to: Option<i64>,
     /// Ready to be written, in order.
     pub outbox: VecDeque<Job>,
     /// Terms of leases.
@@ -83,6 +87,8 @@ impl Intake {
             held: None,
             holes: 0,
             begun,
+            start: known,
+            lost_to: None,
             outbox: VecDeque::new(),
             leases: Leases::default(),
             samples: Samples::new(clock),
@@ -102,6 +108,21 @@ impl Intake {
     /// The sequence of changes has begun.
     pub fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// The sequence begins with a full copy of what is complete: what is lost from here on is missing.
+    pub fn begin(&mut self) {
+        self.begun = true;
+    }
+
+    /// What there is of the sequence does not follow a full copy of a revision before this.
+    pub fn start(&self) -> i64 {
+        self.start
+    }
+
+    /// The last revision that was lost, if any was: only a full copy of that or a later one leads past it.
+    pub fn lost_to(&self) -> Option<i64> {
+        self.lost_to
     }
 
     /// A message waits.
@@ -125,6 +146,7 @@ impl Intake {
                 .map_or_else(Default::default, |(at, _)| at.elapsed()),
             whole: self.whole,
             leases: self.leases.unanswered(),
+            untold: self.leases.untold(),
             busy: busy || !self.outbox.is_empty(),
             stopping,
         }
@@ -248,8 +270,16 @@ impl Intake {
         if self.building.rows() == 0 {
             return Ok(());
         }
+        let from = self.building.from();
         let next = Building::new(&self.archive, self.timeline, self.last.main + 1, self.pace.size)?;
-        let sealed = std::mem::replace(&mut self.building, next).seal().await?;
+        let sealed = match std::mem::replace(&mut self.building, next).seal().await {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                // None of it is in the archive: giving up has to go back to its beginning.
+                self.building = Building::new(&self.archive, self.timeline, from, self.pace.size)?;
+                return Err(error);
+            }
+        };
         let content = sealed.content;
         let delta = Delta {
             from: content.from,
@@ -270,23 +300,24 @@ impl Intake {
         Ok(())
     }
 
-    /// History up to this revision can no longer be told. The last revision that is lost, if any is.
-    pub async fn compacted(&mut self, compact_revision: i64) -> Result<Option<i64>, Error> {
+    /// History up to this revision can no longer be told.
+    pub async fn compacted(&mut self, compact_revision: i64) -> Result<(), Error> {
         if compact_revision <= self.complete {
-            return Ok(None);
+            return Ok(());
         }
         if self.whole {
             self.seal().await?;
         }
         let why = format!("the cluster was compacted at {compact_revision} before they were read");
-        let lost = self.gap(compact_revision, &why)?;
-        Ok(lost.then_some(compact_revision))
+        self.gap(compact_revision, &why)
     }
 
-    /// What is not in a whole delta yet, up to this revision, is lost. False if nothing was to be kept yet.
-    fn gap(&mut self, to: i64, why: &str) -> Result<bool, Error> {
-        let begun = self.begun;
-        if begun {
+    /// What is not in a whole delta yet, up to this revision, is lost; where nothing was to be kept yet, it begins later.
+    fn gap(&mut self, to: i64, why: &str) -> Result<(), Error> {
+        if !self.begun {
+            self.start = to;
+        } else {
+            self.lost_to = Some(to);
             let gap = Gap {
                 from: self.building.from(),
                 to,
@@ -298,8 +329,7 @@ impl Intake {
                 object: None,
             });
         }
-        self.begin_behind(to)?;
-        Ok(begun)
+        self.begin_behind(to)
     }
 
     /// Drops what is being built. The watch has to begin anew behind the revision that comes back.

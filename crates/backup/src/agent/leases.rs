@@ -2,8 +2,9 @@
 //!
 //! In: the lease ids of rows. Out: which of them to ask for, each once, and what to write into the record of a delta. A
 //! lease that could not be asked for in time is written without its term; should that be learned later, a later record
-//! has it.
-//! Never: the watch held up by a lease; memory without a limit.
+//! has it. A restore looks only at records behind its full copy, and an id may be granted anew: while a full copy is being
+//! taken, nothing that was told before counts as told.
+//! Never: the watch held up by a lease; memory without a limit; more in a record than there is room for.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,6 +14,8 @@ use crate::record::Lease;
 const KNOWN_MAX: usize = 200_000;
 /// Ids that wait to be asked for, and for their answer.
 const ASKED_MAX: usize = 20_000;
+/// No record has more of them, so that with all its samples it is not too long. What is left waits for the next.
+const TOLD_MAX: usize = 80_000;
 
 /// Leases of rows.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub struct Leases {
     unnamed: usize,
     /// For the next record.
     told: Vec<Lease>,
+    /// Each record is to tell of all its leases.
+    forgetful: bool,
 }
 
 impl Leases {
@@ -42,12 +47,13 @@ impl Leases {
             self.told.push(Lease { id, ttl: None });
             return;
         }
-        // One that was forgotten and met again may still be open.
-        if let std::collections::hash_map::Entry::Vacant(place) = self.open.entry(id) {
-            place.insert(false);
-            self.unnamed += 1;
-            self.queue.push_back(id);
+        // One that was forgotten and met again may still be open; the next record names it again.
+        match self.open.insert(id, false) {
+            None => self.queue.push_back(id),
+            Some(true) => {}
+            Some(false) => return,
         }
+        self.unnamed += 1;
     }
 
     /// The next to ask for.
@@ -80,15 +86,33 @@ impl Leases {
         self.unnamed
     }
 
+    /// How many the next record would have, were there room for all.
+    pub fn untold(&self) -> usize {
+        self.told.len() + self.unnamed
+    }
+
+    /// Whether what comes may be behind a full copy that is being taken, and whose revision is not known until its end:
+    /// meanwhile each record tells of all the leases of its rows.
+    pub fn full_under_way(&mut self, so: bool) {
+        if so && !self.forgetful {
+            self.known.clear();
+        }
+        self.forgetful = so;
+    }
+
     /// What the next record says.
     pub fn tell(&mut self) -> Vec<Lease> {
+        if self.forgetful {
+            self.known.clear();
+        }
         for (id, named) in &mut self.open {
             if !std::mem::replace(named, true) {
                 self.told.push(Lease { id: *id, ttl: None });
             }
         }
         self.unnamed = 0;
-        let mut told = std::mem::take(&mut self.told);
+        let later = self.told.split_off(self.told.len().min(TOLD_MAX));
+        let mut told = std::mem::replace(&mut self.told, later);
         told.sort_unstable_by_key(|lease| lease.id);
         told
     }
@@ -96,7 +120,11 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::agent::sample::SAMPLES_MAX;
+    use crate::record::{RECORD_BYTES_MAX, Sample};
 
     fn lease(id: i64, ttl: Option<i64>) -> Lease {
         Lease { id, ttl }
@@ -144,5 +172,60 @@ mod tests {
         }
         assert_eq!(leases.open.len(), ASKED_MAX);
         assert_eq!(leases.tell().len(), ASKED_MAX + 5);
+    }
+
+    #[test]
+    fn a_record_has_room_for_its_leases_and_samples() {
+        let mut leases = Leases::default();
+        for id in 0..3 * TOLD_MAX as i64 / 2 {
+            leases.met(i64::MIN + id);
+        }
+        assert_eq!(leases.untold(), 3 * TOLD_MAX / 2);
+        let told = leases.tell();
+        assert_eq!((told.len(), leases.untold()), (TOLD_MAX, TOLD_MAX / 2));
+        assert_eq!(leases.tell().len(), TOLD_MAX / 2);
+        // The longest that they can be.
+        let lease = serde_json::to_vec(&lease(i64::MIN, Some(i64::MAX))).unwrap();
+        let sample = Sample::from((
+            Timestamp::MAX.as_millisecond(),
+            i64::MAX,
+            Timestamp::MAX.as_millisecond(),
+        ));
+        let sample = serde_json::to_vec(&sample).unwrap();
+        let most = TOLD_MAX * (lease.len() + 1) + SAMPLES_MAX * (sample.len() + 1);
+        assert!(most + (64 << 10) < RECORD_BYTES_MAX, "{most}");
+    }
+
+    /// Granted anew under an id that was told of before the full copy, it is told of behind it.
+    #[test]
+    fn what_was_told_before_a_full_copy_is_told_again() {
+        let mut leases = Leases::default();
+        let meet = |leases: &mut Leases, ttl| {
+            leases.met(5);
+            let asked = leases.ask();
+            if let Some(id) = asked {
+                leases.answered(id, Some(ttl));
+            }
+            leases.tell()
+        };
+        assert_eq!(meet(&mut leases, 60), [lease(5, Some(60))]);
+        assert_eq!(meet(&mut leases, 60), []);
+        // Any record may turn out to be the first behind it.
+        leases.full_under_way(true);
+        for ttl in [30, 20, 10] {
+            assert_eq!(meet(&mut leases, ttl), [lease(5, Some(ttl))]);
+            leases.full_under_way(true);
+        }
+        // Also one that nobody could be asked for.
+        for _ in 0..2 {
+            leases.met(6);
+            leases.met(6);
+            assert_eq!((leases.unanswered(), leases.tell()), (1, vec![lease(6, None)]));
+        }
+        assert_eq!((leases.ask(), leases.ask()), (Some(6), None));
+        leases.answered(6, None);
+        leases.full_under_way(false);
+        assert_eq!(meet(&mut leases, 70), [lease(5, Some(70))]);
+        assert_eq!(meet(&mut leases, 70), []);
     }
 }

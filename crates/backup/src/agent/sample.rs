@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use crate::record::Sample;
 
 /// A day of changes in every second.
-const SAMPLES_MAX: usize = 86_400;
+pub(super) const SAMPLES_MAX: usize = 86_400;
 
 /// Samples that no record has yet.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::ask::{self, Asked};
 use super::cluster::Cluster;
 use super::decide::{self, Flush, Fulls};
-use super::full::{TakeFull, take_full};
+use super::full::{AtLeast, TakeFull, take_full};
 use super::intake::{Intake, Taken};
 use super::keep;
 use super::note::Note;
@@ -246,6 +246,9 @@ impl Work<'_> {
         self.send_jobs();
         self.ask_leases();
         self.begin_full();
+        let from = self.intake.building().from();
+        let ahead = self.fulls.last.is_some_and(|(revision, _)| revision >= from);
+        self.intake.leases.full_under_way(self.fulls.running || ahead);
         self.show();
         if self.cluster.foreign_for() >= FOREIGN_FOR {
             self.reopen("the cluster is another than before");
@@ -330,8 +333,7 @@ impl Work<'_> {
                 Err(error) => self.give_up(&error)?,
             },
             Read::Compacted { compact_revision } => match self.intake.compacted(compact_revision).await {
-                Ok(Some(lost)) => self.fulls.gap_to = Some(lost),
-                Ok(None) => {}
+                Ok(()) => {}
                 Err(error) => self.give_up(&error)?,
             },
         }
@@ -361,6 +363,7 @@ impl Work<'_> {
     }
 
     fn begin_full(&mut self) {
+        self.fulls.gap_to = self.fulls.gap_to.max(self.intake.lost_to());
         self.fulls.auth = self.auth_full.zip(self.auth_now);
         self.fulls.failed = self.failed_at.map(|(tries, at)| (tries, at.elapsed()));
         if self.stopping.is_some() {
@@ -376,6 +379,11 @@ impl Work<'_> {
         let (archive, cluster, timeline) = (self.archive.clone(), self.cluster.clone(), self.timeline);
         let (hash, notes, board) = (self.options.hash, self.notes.clone(), self.board.clone());
         let attempt = self.failed_at.map_or(0, |(tries, _)| tries);
+        // What the sequence has come to: its beginning, where there is none yet, and the end of what was lost.
+        let at_least = AtLeast {
+            revision: self.intake.building().from() - 1,
+            auth_revision: self.auth_begun.unwrap_or_default(),
+        };
         self.tasks.spawn(async move {
             let take = TakeFull {
                 archive: &archive,
@@ -383,6 +391,7 @@ impl Work<'_> {
                 cluster: &cluster,
                 hash,
                 attempt,
+                at_least,
             };
             let taken = take_full(take, |bytes, _| {
                 board.update(|status| status.full_running = Some(bytes))
@@ -396,6 +405,15 @@ impl Work<'_> {
     /// The first full copy of all is recorded once the sequence of changes has come to it, so that it has no hole.
     async fn place_early_full(&mut self) -> Result<(), Error> {
         let Some(full) = &self.early else { return Ok(()) };
+        if full.revision < self.intake.start() {
+            let what = format!(
+                "history was compacted past the first full copy, of {}",
+                full.revision
+            );
+            self.early = None;
+            self.no_full(&Error::refused(what, "another is taken"));
+            return Ok(());
+        }
         if !self.intake.has_begun() {
             if self.intake.complete() < full.revision {
                 return Ok(());
@@ -410,6 +428,7 @@ impl Work<'_> {
             }
         }
         if let Some(full) = self.early.take() {
+            self.intake.begin();
             self.intake.outbox.push_back(Job {
                 entry: Entry::Full(full),
                 object: None,
@@ -432,14 +451,16 @@ impl Work<'_> {
             Note::LeaseUnknown { id } => self.intake.leases.ask_again(id),
             Note::Full(taken) => match *taken {
                 Ok(full) => self.early = Some(full),
-                Err(error) => {
-                    let tries = self.failed_at.map_or(1, |(tries, _)| tries.saturating_add(1));
-                    self.failed_at = Some((tries, Instant::now()));
-                    self.fulls.running = false;
-                    self.board.failed("taking a full copy", &error, Timestamp::now());
-                }
+                Err(error) => self.no_full(&error),
             },
         }
+    }
+
+    fn no_full(&mut self, error: &Error) {
+        let tries = self.failed_at.map_or(1, |(tries, _)| tries.saturating_add(1));
+        self.failed_at = Some((tries, Instant::now()));
+        self.fulls.running = false;
+        self.board.failed("taking a full copy", error, Timestamp::now());
     }
 
     fn sampled(&mut self, sample: Sample) {

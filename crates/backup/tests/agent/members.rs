@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quorate_backup::agent::{self, Cluster, Options, Reach, Schedule};
+use quorate_backup::agent::{self, AskHash, AtLeast, Cluster, Options, Reach, Schedule, TakeFull, take_full};
 use quorate_client::{Endpoint, Timeouts};
 use quorate_workloads::{Addresses, Server, Start, newest};
 use tokio::time::Instant;
@@ -117,6 +117,45 @@ async fn members_come_and_go() {
         .unwrap();
     assert_eq!(full.hash.unwrap().hash, told.hash);
     assert!(agent::default_writer().ends_with("/agent"));
+
+    // No member has come to what is asked for.
+    let take = async |at_least: AtLeast| {
+        let cluster = Cluster::at(Reach {
+            urls: urls[2..].to_vec(),
+            ..Reach::default()
+        });
+        let take = TakeFull {
+            archive: &archive,
+            timeline: 1,
+            cluster: &cluster,
+            hash: AskHash::Nobody,
+            attempt: 0,
+            at_least,
+        };
+        take_full(take, |_, _| {}).await
+    };
+    let later = AtLeast {
+        revision: revision + 1,
+        auth_revision: 0,
+    };
+    let refused = take(later).await.unwrap_err().to_string();
+    assert!(refused.contains("has come to revision"), "{refused}");
+    let later = AtLeast {
+        revision,
+        auth_revision: 1000,
+    };
+    let refused = take(later).await.unwrap_err().to_string();
+    assert!(refused.contains("users and roles"), "{refused}");
+    // The last one left answers, but nobody knows how old its answers are.
+    let killed = servers[1].take().unwrap();
+    tokio::task::spawn_blocking(|| killed.kill()).await.unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while endpoints[2].status().await.unwrap().leader.is_some() {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let refused = take(AtLeast::default()).await.unwrap_err().to_string();
+    assert!(refused.contains("has a leader"), "{refused}");
 }
 
 /// The revision, as soon as a write succeeds.

@@ -1,11 +1,13 @@
 //! What goes wrong: compaction overtakes, the store fails, agents meet, clusters change.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use quorate_backup::agent::{AskHash, Reach, State};
-use quorate_backup::record::Entry;
+use quorate_backup::agent::{AskHash, Cluster, Reach, State};
+use quorate_backup::record::{Entry, Lease};
 use quorate_backup::{Error, Point};
 use quorate_client::{Credentials, Endpoint, Keys, Op, Txn};
 use quorate_workloads::{newest, versions};
@@ -66,6 +68,80 @@ async fn compaction_overtakes() {
     }
 }
 
+/// The same while an agent is at work that has recorded nothing yet but its first full copy, and is cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_overtakes_the_first_full_copy() {
+    let mut world = World::new(&newest("3.6")).await;
+    let first = puts(&world.endpoint(), 3).await;
+    let (cut, url) = (Arc::new(AtomicBool::new(false)), world.url());
+    let mut options = world.options().await;
+    let is_cut = cut.clone();
+    options.cluster = Cluster::new(Arc::new(move || match is_cut.load(Ordering::Relaxed) {
+        true => Err("cut off".to_owned()),
+        false => Ok(Reach {
+            urls: vec![url.clone()],
+            ..Reach::default()
+        }),
+    }));
+    let agent = Agent::start(options);
+    agent.until("a full copy", |status| status.full.is_some()).await;
+    cut.store(true, Ordering::Relaxed);
+    // The watch breaks, and no other can be opened.
+    world.restart().await;
+    let endpoint = world.endpoint();
+    let compacted = puts(&endpoint, 20).await;
+    let revision = puts(&endpoint, 5).await;
+    endpoint.compact(compacted).await.unwrap();
+    cut.store(false, Ordering::Relaxed);
+    let status = agent
+        .until("a second full copy", |status| {
+            status.fulls == 2 && status.archived >= Some(revision)
+        })
+        .await;
+    assert_eq!(status.missing, compacted - first, "{status:#?}");
+    agent.stop().await.unwrap();
+    let history = world.history().await;
+    let gaps: Vec<(i64, i64)> = history.gaps().map(|(_, gap)| (gap.from, gap.to)).collect();
+    assert_eq!(gaps, [(first + 1, compacted)]);
+    assert_eq!(sequence(&history), (first + 1, revision));
+}
+
+/// A lease that ended, and was granted anew under its id: what is recorded behind a full copy tells of it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_granted_anew() {
+    const ID: i64 = 77;
+    let world = World::new(&newest("3.6")).await;
+    let endpoint = world.endpoint();
+    let agent = world.agent().await;
+    agent.until("a full copy", |status| status.full.is_some()).await;
+    endpoint.lease_grant(ID, 600).await.unwrap();
+    let revision = endpoint.put_leased(b"leased", b"1", ID).await.unwrap();
+    agent.until_archived(revision).await;
+    endpoint.lease_revoke(ID).await.unwrap();
+    // A change of users calls for a full copy.
+    let user = Credentials {
+        user: "somebody".into(),
+        password: "password".into(),
+    };
+    endpoint.user_add(&user).await.unwrap();
+    agent
+        .until("a second full copy", |status| status.fulls == 2)
+        .await;
+    endpoint.lease_grant(ID, 500).await.unwrap();
+    let revision = endpoint.put_leased(b"leased", b"2", ID).await.unwrap();
+    agent.until_archived(revision).await;
+    agent.stop().await.unwrap();
+    let history = world.history().await;
+    let deltas = history.deltas();
+    let (_, last) = deltas.last().unwrap();
+    assert_eq!(last.from, revision);
+    let told = Lease {
+        id: ID,
+        ttl: Some(500),
+    };
+    assert_eq!(last.leases, [told]);
+}
+
 /// While the store takes nothing, etcd keeps what happens; nothing is lost, and everything follows.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_fails() {
@@ -122,7 +198,8 @@ async fn the_store_fails() {
     check_samples(&history);
 }
 
-/// One revision that is larger than a delta should be goes into one object as it comes, also over a restart of etcd.
+/// One revision that is larger than a delta should be goes into one object as it comes; where the store fails at its end,
+/// it is read and sent again.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_revision_of_many_keys() {
     const MANY: usize = 60_000;
@@ -134,7 +211,8 @@ async fn one_revision_of_many_keys() {
     agent.until("a full copy", |status| status.full.is_some()).await;
     for piece in 0..MANY / 20_000 {
         let put = |n: usize| Op::Put {
-            key: format!("many/{:06}", piece * 20_000 + n).into(),
+            // So that the deletions alone are large, packed as they are.
+            key: format!("many/{:06}/{:032x}", piece * 20_000 + n, fastrand::u128(..)).into(),
             value: fastrand::u64(..).to_le_bytes().to_vec(),
             lease: 0,
         };
@@ -147,9 +225,24 @@ async fn one_revision_of_many_keys() {
             .await
             .unwrap();
     }
+    let known = puts(&endpoint, 1).await;
+    agent.until_archived(known).await;
+    let archive = world.archive_dir();
+    let (deltas, aside) = (archive.join("t/00000001/delta"), archive.join("t/00000001/aside"));
+    fs::rename(&deltas, &aside).unwrap();
+    fs::write(&deltas, b"in the way").unwrap();
     let deleted = endpoint.delete_range(Keys::prefix(b"many/")).await.unwrap();
+    agent
+        .until("a stream that failed", |status| {
+            let told = status.last_failure.as_ref();
+            told.is_some_and(|(told, _)| told.contains("writing a large delta"))
+        })
+        .await;
+    fs::remove_file(&deltas).unwrap();
+    fs::rename(&aside, &deltas).unwrap();
     let revision = puts(&endpoint, 10).await;
-    agent.until_archived(revision).await;
+    let status = agent.until_archived(revision).await;
+    assert_eq!(status.missing, 0);
     agent.stop().await.unwrap();
     let history = world.history().await;
     let alone: Vec<_> = history
@@ -248,7 +341,7 @@ async fn users_change() {
         assert!(!world.archive_dir().join("archive.json").exists());
 
         let mut options = world.options().await;
-        options.cluster = quorate_backup::agent::Cluster::at(Reach {
+        options.cluster = Cluster::at(Reach {
             urls: vec![world.url()],
             credentials: Some(user("root")),
             ..Reach::default()

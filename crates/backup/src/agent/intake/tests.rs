@@ -212,6 +212,7 @@ async fn holes_are_asked_about_and_then_told() {
         })
         .collect();
     assert_eq!(told, [(true, 11, 11), (false, 12, 13), (true, 14, 14)]);
+    assert_eq!(intake.lost_to(), Some(13));
 }
 
 #[tokio::test]
@@ -221,7 +222,8 @@ async fn compaction_loses_only_what_was_not_whole() {
         let mut intake = Intake::new(&place.archive, 1, 10, true, PACE, 0).unwrap();
         let events = [event(11, 0, 5), event(11, 1, 5)];
         intake.take(batch(&events, continues), false).await.unwrap();
-        assert_eq!(intake.compacted(20).await.unwrap(), Some(20));
+        intake.compacted(20).await.unwrap();
+        assert_eq!((intake.lost_to(), intake.start()), (Some(20), 10));
         let last = intake.outbox.pop_back().unwrap().entry;
         assert!(
             matches!(&last, Entry::Gap(gap) if (gap.from, gap.to) == (from, 20)),
@@ -235,6 +237,67 @@ async fn compaction_loses_only_what_was_not_whole() {
             .await
             .unwrap();
         assert_eq!((intake.complete(), intake.building().rows()), (21, 1));
-        assert_eq!(intake.compacted(15).await.unwrap(), None);
+        intake.compacted(15).await.unwrap();
+        assert_eq!((intake.complete(), intake.lost_to()), (21, Some(20)));
     }
+}
+
+/// Before anything is recorded nothing is missing; from the first full copy on it is.
+#[tokio::test]
+async fn what_is_lost_is_missing_once_the_sequence_has_begun() {
+    let place = place().await;
+    let mut intake = Intake::new(&place.archive, 1, 10, false, PACE, 0).unwrap();
+    intake.compacted(20).await.unwrap();
+    assert_eq!(
+        (intake.start(), intake.lost_to(), intake.outbox.len()),
+        (20, None, 0)
+    );
+    intake.begin();
+    intake.compacted(4000).await.unwrap();
+    assert_eq!((intake.start(), intake.lost_to()), (20, Some(4000)));
+    let told = intake.outbox.pop_front().unwrap().entry;
+    assert!(
+        matches!(&told, Entry::Gap(gap) if (gap.from, gap.to) == (21, 4000)),
+        "{told:?}"
+    );
+}
+
+/// A delta that streams and whose object fails at its very end was taken by nobody: it is told again from its first row.
+#[tokio::test]
+async fn a_stream_that_fails_at_its_end_is_begun_anew() {
+    let place = place().await;
+    let mut intake = Intake::new(&place.archive, 1, 10, true, PACE, 0).unwrap();
+    // What does not become smaller when it is packed.
+    let mut random = Rng::with_seed(1);
+    let events: Vec<mvccpb::Event> = (0..300)
+        .map(|sub| {
+            let mut event = event(11, sub, 100);
+            if let Some(kv) = event.kv.as_mut().filter(|kv| !kv.value.is_empty()) {
+                kv.value = std::iter::repeat_with(|| random.u8(..)).take(100).collect();
+            }
+            event
+        })
+        .collect();
+    intake.take(batch(&events, true), false).await.unwrap();
+    assert_eq!(intake.flush(false, false).await.unwrap(), Flush::Stream);
+    assert!(intake.building().is_streaming());
+    // A file where the directory of the deltas would be.
+    let in_the_way = place._dir.path().join("a/t/00000001/delta");
+    std::fs::create_dir_all(in_the_way.parent().unwrap()).unwrap();
+    std::fs::write(&in_the_way, b"in the way").unwrap();
+    let next = [event(12, 0, 5)];
+    let failed = intake.take(batch(&next, false), false).await.unwrap_err();
+    assert!(matches!(failed, Error::Store { .. }), "{failed}");
+    assert_eq!(intake.give_up().unwrap(), 10);
+    std::fs::remove_file(&in_the_way).unwrap();
+    intake.opened();
+    let (mut end, mut rows) = (10, Rows::new());
+    let all: Vec<mvccpb::Event> = events.into_iter().chain(next).collect();
+    intake.take(batch(&all, false), false).await.unwrap();
+    intake.seal().await.unwrap();
+    while let Some(job) = intake.outbox.pop_front() {
+        written(&place, job, &mut end, &mut rows).await;
+    }
+    assert_eq!(end, 12);
+    assert!(rows == expected(&all));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use quorate_backup::Error;
-use quorate_backup::agent::{Opening, TakeFull, open, take_full};
+use quorate_backup::agent::{AtLeast, Opening, TakeFull, open, take_full};
 use quorate_backup::record::Entry;
 use quorate_datadir::Progress;
 use serde::Serialize;
@@ -57,6 +57,10 @@ pub async fn run(root: Option<PathBuf>, arguments: Now) -> Result<(), Failure> {
             cluster: &cluster,
             hash: hash(arguments.hash),
             attempt: 0,
+            at_least: AtLeast {
+                revision: place.revision,
+                ..AtLeast::default()
+            },
         };
         let mut expected = false;
         let full = take_full(take, |bytes, total| {
