@@ -16,6 +16,7 @@ use quorate_datadir::Revision;
 use super::building::Building;
 use super::decide::{self, Flush, Pace, Waiting};
 use super::leases::Leases;
+use super::recall::Recall;
 use super::sample::Samples;
 use super::writer::Job;
 use crate::delta::Row;
@@ -50,6 +51,8 @@ pub struct Intake {
     pub leases: Leases,
     /// The clock.
     pub samples: Samples,
+    /// Whether history is still the same.
+    pub recall: Recall,
 }
 
 /// What became of a message.
@@ -59,6 +62,8 @@ pub enum Taken {
     Taken,
     /// It does not continue what was taken before: the watch has to begin anew, behind what is complete.
     Torn,
+    /// It tells a revision otherwise than before: this is another history.
+    Another,
 }
 
 impl Intake {
@@ -86,6 +91,7 @@ impl Intake {
             outbox: VecDeque::new(),
             leases: Leases::default(),
             samples: Samples::new(clock),
+            recall: Recall::default(),
         })
     }
 
@@ -133,6 +139,7 @@ impl Intake {
     /// A watch begins, with the first event of a revision that is complete.
     pub fn opened(&mut self) {
         self.cursor = None;
+        self.recall.opened();
     }
 
     /// Takes a message, or as much of it as there is room for. An error is one of the store, while something streams
@@ -151,6 +158,9 @@ impl Intake {
             let Ok(event) = event else {
                 return Ok(Taken::Torn);
             };
+            if !self.recall.comes(event.mod_revision) {
+                return Ok(Taken::Another);
+            }
             let revision = match self.cursor {
                 Some(cursor) if cursor.main == event.mod_revision => Revision {
                     sub: cursor.sub + 1,
@@ -161,7 +171,7 @@ impl Intake {
                     sub: 0,
                 },
             };
-            if revision > self.last {
+            if revision > self.last && revision.main > self.complete {
                 if revision.main > self.last.main {
                     self.complete = self.complete.max(self.last.main);
                     self.whole = true;
@@ -175,8 +185,12 @@ impl Intake {
                 }
                 self.push(revision, &event).await?;
             }
+            self.recall.take(&event);
             self.cursor = Some(revision);
             place += 1;
+        }
+        if !batch.continues && !self.recall.whole() {
+            return Ok(Taken::Another);
         }
         // What is only a repetition says nothing about the end of what was taken.
         if self.cursor == Some(self.last) {
@@ -259,6 +273,7 @@ impl Intake {
             crc: content.crc,
             samples: self.samples.until(content.to),
             leases: self.leases.tell(),
+            last: self.recall.imprint(content.to),
             facts: sealed.facts,
         };
         let object = sealed.bytes.map(|bytes| (delta.facts.object.clone(), bytes));

@@ -81,6 +81,7 @@ async fn filled(path: &Path, days: i64, each_day: i64) -> Archive {
             crc: 0,
             samples: Vec::new(),
             leases: Vec::new(),
+            last: None,
         };
         log.append(Entry::Delta(delta), at(second)).await.unwrap();
     }
