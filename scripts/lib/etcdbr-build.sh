@@ -22,19 +22,9 @@ ensure_etcdbr() {
   make_part "$(etcdbr_home)" build_etcdbr
 }
 
-list_etcdbr() {
-  local home
-  home=$(etcdbr_home)
-  part_cached "$home" && printf '%s\n' "$home" || printf '%s not cached\n' "${home#"$CACHE"/}"
-}
+list_etcdbr() { list_parts "$(etcdbr_home)"; }
 
-check_etcdbr() {
-  local home
-  home=$(etcdbr_home)
-  part_cached "$home" || return 0
-  (cd "$home" && sha256sum --quiet -c <(grep -v '^#' VERIFIED)) || die "$home is damaged; remove it and run again"
-  note "${home#"$CACHE"/} intact"
-}
+check_etcdbr() { check_parts "$(etcdbr_home)"; }
 
 # Replacements count only in the main module, which is ours here: they are taken over, or it would not build. So are the
 # hashes it was released with, themselves under the checked hash of the release: `go get` keeps those that are used.

@@ -12,6 +12,22 @@ node_home() { printf '%s/node/%s-%s' "$CACHE" "$NODE_SUITE" "$(cksum <<<"${NODE_
 # A part is cached when its mark is there: the mark is written last, before the directory gets its name.
 part_cached() { [[ -s "$1/VERIFIED" ]]; }
 
+list_parts() {
+  local home
+  for home in "$@"; do
+    part_cached "$home" && printf '%s\n' "$home" || printf '%s not cached\n' "${home#"$CACHE"/}"
+  done
+}
+
+check_parts() {
+  local home
+  for home in "$@"; do
+    part_cached "$home" || continue
+    (cd "$home" && sha256sum --quiet -c <(grep -v '^#' VERIFIED)) || die "$home is damaged; remove it and run again"
+    note "${home#"$CACHE"/} intact"
+  done
+}
+
 kube_cached() { part_cached "$(kube_home)" && part_cached "$(coredns_home)" && part_cached "$(node_home)"; }
 
 # What a program says its version is must hold the version it was built from.
@@ -85,21 +101,9 @@ ensure_kube() {
   make_part "$(coredns_home)" build_coredns
 }
 
-list_kube() {
-  local home
-  for home in "$(kube_home)" "$(coredns_home)" "$(node_home)"; do
-    part_cached "$home" && printf '%s\n' "$home" || printf '%s not cached\n' "${home#"$CACHE"/}"
-  done
-}
+list_kube() { list_parts "$(kube_home)" "$(coredns_home)" "$(node_home)"; }
 
-check_kube() {
-  local home
-  for home in "$(kube_home)" "$(coredns_home)" "$(node_home)"; do
-    part_cached "$home" || continue
-    (cd "$home" && sha256sum --quiet -c <(grep -v '^#' VERIFIED)) || die "$home is damaged; remove it and run again"
-    note "${home#"$CACHE"/} intact"
-  done
-}
+check_kube() { check_parts "$(kube_home)" "$(coredns_home)" "$(node_home)"; }
 
 # Kubernetes names its own libraries by paths inside its source tree; required from elsewhere, each needs its published version.
 pin_kube() {

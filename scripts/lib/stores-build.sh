@@ -53,21 +53,9 @@ ensure_stores() {
   make_part "$(fake_gcs_home)" build_fake_gcs
 }
 
-list_stores() {
-  local home
-  for home in "$(versitygw_home)" "$(fake_gcs_home)" "$(azurite_home)"; do
-    part_cached "$home" && printf '%s\n' "$home" || printf '%s not cached\n' "${home#"$CACHE"/}"
-  done
-}
+list_stores() { list_parts "$(versitygw_home)" "$(fake_gcs_home)" "$(azurite_home)"; }
 
-check_stores() {
-  local home
-  for home in "$(versitygw_home)" "$(fake_gcs_home)" "$(azurite_home)"; do
-    part_cached "$home" || continue
-    (cd "$home" && sha256sum --quiet -c <(grep -v '^#' VERIFIED)) || die "$home is damaged; remove it and run again"
-    note "${home#"$CACHE"/} intact"
-  done
-}
+check_stores() { check_parts "$(versitygw_home)" "$(fake_gcs_home)" "$(azurite_home)"; }
 
 pin_versitygw() {
   local version=$1 modules=$ROOT/tools/versitygw/$1

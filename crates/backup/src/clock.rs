@@ -171,6 +171,7 @@ mod tests {
             taken: at(1000),
             etcd_version: String::new(),
             auth_revision: 1,
+            auth_from: None,
             hash: None,
         };
         let record = Record {

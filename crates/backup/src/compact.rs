@@ -138,6 +138,7 @@ async fn deposited(
         taken: plan.known.unwrap_or(plan.full.taken),
         etcd_version: plan.full.etcd_version.clone(),
         auth_revision: plan.full.auth_revision,
+        auth_from: Some(plan.full.auth()),
         hash: Some(Hash {
             hash: hash.hash,
             revision: hash.revision,

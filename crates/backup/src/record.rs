@@ -84,9 +84,32 @@ pub struct Full {
     pub etcd_version: String,
     /// The revision of users and roles.
     pub auth_revision: u64,
+    /// Users and roles are as they were then, if not as of the copy itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_from: Option<AuthFrom>,
     /// etcd's hash, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<Hash>,
+}
+
+impl Full {
+    /// What point users and roles are of.
+    pub fn auth(&self) -> AuthFrom {
+        self.auth_from.unwrap_or(AuthFrom {
+            revision: self.revision,
+            taken: self.taken,
+        })
+    }
+}
+
+/// The point that users and roles of a full copy are of: changes do not tell of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthFrom {
+    /// The revision of the full copy that a member streamed.
+    pub revision: i64,
+    /// When that was taken.
+    pub taken: Timestamp,
 }
 
 /// How a full copy came to be.
@@ -374,6 +397,7 @@ mod tests {
             taken: Timestamp::from_second(1_700_000_000).unwrap(),
             etcd_version: "3.6.16".to_owned(),
             auth_revision: 1,
+            auth_from: None,
             hash: Some(Hash {
                 hash: 1,
                 revision: 2,

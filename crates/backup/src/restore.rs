@@ -58,23 +58,40 @@ pub async fn restore(
     let mut notes = Vec::new();
     let archive = plan.book.archive().clone();
     let holding = Holding::begin(&archive, "restore", now).await;
-    let from = Point {
-        timeline: plan.timeline,
-        revision: plan.revision,
-    };
-    if let Err(error) = archive.mark_restored(cluster_id, from, now).await {
-        notes.push(format!(
-            "the archive was not told of the new cluster, so its agent will not know where it comes from: {error}"
-        ));
-    }
     let wanted = members.clone();
     let done = carry_out(plan, progress, tell, || {
         let wanted = wanted.clone();
         Box::new(move |assembly, progress| restore_members(&wanted, assembly, progress))
     })
     .await;
+    let marked = match &done {
+        Ok((plan, _)) => {
+            let from = Point {
+                timeline: plan.timeline,
+                revision: plan.revision,
+            };
+            archive.mark_restored(cluster_id, from, now).await
+        }
+        Err(_) => Ok(()),
+    };
     holding.end().await;
     let (plan, made) = done?;
+    if let Err(error) = marked {
+        notes.push(format!(
+            "the archive was not told of the new cluster, so its agent will not know where it comes from: {error}"
+        ));
+    }
+    if let Some(same) = archive
+        .timelines()
+        .iter()
+        .find(|origin| origin.cluster() == Some(cluster_id))
+    {
+        notes.push(format!(
+            "the new cluster has the id of the one that timeline {} is of; if that one is to go on, restore with another \
+             --initial-cluster-token, or its agent takes it for the restored one",
+            same.timeline
+        ));
+    }
     Ok(Outcome {
         members: made,
         plan,

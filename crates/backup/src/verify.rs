@@ -175,13 +175,18 @@ async fn look(
         Some(timeline) => vec![timeline],
         None => archive.timelines().iter().map(|origin| origin.timeline).collect(),
     };
+    // As far as it was read: what is written meanwhile is not.
+    let mut read_to = None;
     for timeline in &chosen {
         report.timelines.push(*timeline);
-        tokio::select! {
+        let history = tokio::select! {
             read = log::check(archive, *timeline, &mut report) => read?,
             () = cancelled(progress) => return Err(Error::Cancelled),
+        };
+        objects::check(archive, &history, progress, &mut report).await?;
+        if *timeline == newest {
+            read_to = rebuild::end(&history);
         }
-        objects::check(archive, *timeline, progress, &mut report).await?;
     }
     // What is proven of a timeline is proven by its own objects.
     let own = names::timeline(newest);
@@ -193,8 +198,7 @@ async fn look(
     };
     let mut proven = None;
     if options.level == Level::Read {
-        let history = archive.history(newest).await?;
-        proven = rebuild::end(&history).map(|base| (Level::Read, base, None));
+        proven = read_to.map(|base| (Level::Read, base, None));
     } else if sound(&report) {
         let wanted = Wanted {
             timeline: Some(newest),

@@ -13,6 +13,8 @@ use crate::{Origin, Point, Restored};
 
 /// How long a delta waits for the terms of the leases in it, beyond its time.
 const LEASE_GRACE: Duration = Duration::from_secs(2);
+/// Clocks of agents may differ by so much.
+const CLOCKS_APART: SignedDuration = SignedDuration::from_mins(1);
 /// An agent whose sign of life does not change for so long is silent.
 pub const SILENT: Duration = Duration::from_secs(60);
 /// A sign of life older than this by its own clock counts as silence at once; clocks differ by less.
@@ -117,7 +119,7 @@ impl WhyFull {
 /// What is known of full copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fulls {
-    /// The newest: its revision, and when it was recorded.
+    /// The newest: its revision, and when it was taken.
     pub last: Option<(i64, Timestamp)>,
     /// The last revision that is missing, if any are.
     pub gap_to: Option<i64>,
@@ -143,10 +145,10 @@ pub fn full(fulls: &Fulls, schedule: &Schedule, now: Timestamp) -> Option<WhyFul
     if fulls.auth.is_some_and(|(then, now)| then != now) {
         return Some(WhyFull::Auth);
     }
-    schedule
-        .after(at)
-        .is_some_and(|due| due <= now)
-        .then_some(WhyFull::Schedule)
+    // One from a time to come was taken while the clock was wrong.
+    let to_come = at.duration_since(now) > CLOCKS_APART;
+    let due = schedule.after(at).is_some_and(|due| due <= now || to_come);
+    due.then_some(WhyFull::Schedule)
 }
 
 fn full_pause(tries: u32) -> Duration {
@@ -374,6 +376,11 @@ mod tests {
         let due = noon + SignedDuration::from_mins(60);
         assert_eq!(full(&known, &hourly, due), Some(WhyFull::Schedule));
         assert_eq!(full(&known, &Schedule::never(), due), None);
+        // The clock was wrong when it was taken.
+        let earlier = noon - SignedDuration::from_hours(24 * 30);
+        assert_eq!(full(&known, &hourly, earlier), Some(WhyFull::Schedule));
+        assert_eq!(full(&known, &Schedule::never(), earlier), None);
+        assert_eq!(full(&known, &hourly, noon - SignedDuration::from_secs(5)), None);
         let gap = Fulls {
             gap_to: Some(101),
             ..known

@@ -103,6 +103,7 @@ pub async fn take_full(take: TakeFull<'_>, mut seen: impl FnMut(u64, u64)) -> Re
         taken,
         etcd_version: status.version.clone(),
         auth_revision: looked.auth_revision,
+        auth_from: None,
         hash,
     })
 }

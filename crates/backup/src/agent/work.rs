@@ -175,7 +175,10 @@ pub async fn work(
         notes,
         tasks,
         fulls: Fulls {
-            last: tail.last_full.as_ref().map(|(full, at)| (full.revision, *at)),
+            last: tail
+                .last_full
+                .as_ref()
+                .map(|(full, _)| (full.revision, full.taken)),
             gap_to: tail.last_gap,
             ..Fulls::default()
         },

@@ -44,6 +44,7 @@ async fn fill(archive: &Archive, log: &mut Log, revisions: std::ops::RangeInclus
                 taken: now(),
                 etcd_version: "3.6.16".to_owned(),
                 auth_revision: 0,
+                auth_from: None,
                 hash: None,
             };
             log.append(Entry::Full(full), now()).await.unwrap();

@@ -230,6 +230,7 @@ impl Work {
             taken: Timestamp::from_second(object.name.created).unwrap_or(self.now),
             etcd_version: version,
             auth_revision,
+            auth_from: None,
             hash: Some(Hash {
                 hash: hash.hash,
                 revision: hash.revision,

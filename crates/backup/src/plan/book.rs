@@ -226,9 +226,10 @@ impl Book {
             });
         }
         // Its own are of when it was taken; another one on the far side of the point says whether they changed between.
-        let across = |other: &&&Full| match found.cut {
-            None => other.revision >= found.revision,
-            Some(cut) => other.revision <= cut,
+        let own = full.auth().revision;
+        let across = |other: &&&Full| match own <= found.revision {
+            true => other.auth().revision >= found.revision,
+            false => other.auth().revision <= found.revision,
         };
         let mut others = fulls.iter().filter(across);
         let auth_is_sure = others.any(|other| other.auth_revision == full.auth_revision);

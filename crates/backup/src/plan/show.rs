@@ -61,7 +61,8 @@ impl Plan {
             "users and roles",
             format!(
                 "as of {}, revision {}; {auth}",
-                self.full.taken, self.full.revision
+                self.full.auth().taken,
+                self.full.auth().revision
             ),
         ));
         let unknown: Vec<String> = self.unknown_leases().map(|id| format!("{id:x}")).collect();
@@ -120,17 +121,21 @@ impl Plan {
                     self.last_known
                 ));
             }
+            // Behind the last delta there may have been another one.
             let last = self
                 .book
                 .history()
-                .records
-                .last()
-                .map_or(0, |last| last.record.number);
-            let behind = self
-                .faults
+                .deltas()
                 .iter()
-                .filter(|fault| fault.number.is_some_and(|number| number > last));
-            consents.extend(behind.map(|fault| format!("the end of the log is missing: {}", fault.why)));
+                .map(|(record, _)| record.number)
+                .max();
+            let behind = self.faults.iter().filter(|fault| fault.number > last);
+            consents.extend(behind.map(|fault| {
+                format!(
+                    "changes may be missing at the end: {}: {}",
+                    fault.object, fault.why
+                )
+            }));
         }
         consents
     }

@@ -106,14 +106,37 @@ fn lines(looked: &[Looked]) -> Vec<Line> {
     let mut since: Option<Timestamp> = None;
     let (mut newest, mut proven) = (false, false);
     for (line, looked) in lines.iter_mut().zip(looked).rev() {
-        line.superseded = since;
-        line.last_resort = (!newest && !line.fulls.is_empty()) || (!proven && !line.proven.is_empty());
+        let written = last_written(&looked.history);
+        // A cluster that was restored beside it, for a trial, does not take its place.
+        let beside = since.zip(written).is_some_and(|(since, written)| written > since);
+        line.superseded = since.into_iter().chain(written.filter(|_| since.is_some())).max();
+        line.last_resort =
+            !line.fulls.is_empty() && (!newest || beside) || !proven && !line.proven.is_empty();
         newest |= !line.fulls.is_empty();
         proven |= !line.proven.is_empty();
         let first = looked.history.fulls().iter().map(|(record, _)| record.at).min();
         since = since.into_iter().chain(first).min();
     }
     lines
+}
+
+/// When a cluster was last heard of in this timeline.
+fn last_written(history: &History) -> Option<Timestamp> {
+    let records = history
+        .records
+        .iter()
+        .filter_map(|signed| match &signed.record.entry {
+            Entry::Delta(_) | Entry::Gap(_) | Entry::Claim(_) => Some(signed.record.at),
+            // It may have been told again, long after.
+            Entry::Full(full) => Some(full.taken),
+            Entry::Proof(_) | Entry::Prune(_) => None,
+        });
+    let head = history
+        .head
+        .iter()
+        .filter(|head| head.every > 0)
+        .map(|head| head.at);
+    records.chain(head).max()
 }
 
 fn judge_timeline(looked: &Looked, line: &Line, options: &Options, now: Timestamp) -> TimelinePlan {

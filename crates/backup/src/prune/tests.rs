@@ -37,17 +37,31 @@ fn facts(object: String) -> Facts {
     }
 }
 
-/// Revision r was written at second `60 * r`; a delta for each, a full copy each day.
+/// A delta for each revision, a full copy each day.
 async fn filled(path: &Path, days: i64, each_day: i64) -> Archive {
-    let store = open(path).await;
-    let mut archive = Archive::open_or_begin(&store, None, at(0)).await.unwrap();
-    archive.begin_timeline(7, None, "a test", at(0)).await.unwrap();
-    let mut log = archive.log(1, "agent").await.unwrap();
-    log.claim("a test", at(0)).await.unwrap();
-    for revision in 1..=days * each_day {
-        let second = revision * DAY / each_day;
+    let mut archive = Archive::open_or_begin(&open(path).await, None, at(0))
+        .await
+        .unwrap();
+    fill(&mut archive, 0..days, each_day).await;
+    archive
+}
+
+/// The same, into a timeline of its own.
+async fn fill(archive: &mut Archive, days: std::ops::Range<i64>, each_day: i64) {
+    let store = archive.store().clone();
+    let begun = at(days.start * DAY);
+    let cluster = 7 + archive.timelines().len() as u64;
+    let timeline = archive
+        .begin_timeline(cluster, None, "a test", begun)
+        .await
+        .unwrap()
+        .timeline;
+    let mut log = archive.log(timeline, "agent").await.unwrap();
+    log.claim("a test", begun).await.unwrap();
+    for revision in 1..=(days.end - days.start) * each_day {
+        let second = days.start * DAY + revision * DAY / each_day;
         if revision % each_day == 1 {
-            let facts = facts(names::full(1, revision, "a"));
+            let facts = facts(names::full(timeline, revision, "a"));
             store
                 .put(&facts.object, Bytes::from_static(b"full"))
                 .await
@@ -60,6 +74,7 @@ async fn filled(path: &Path, days: i64, each_day: i64) -> Archive {
                 taken: at(second),
                 etcd_version: "3.6.16".to_owned(),
                 auth_revision: 0,
+                auth_from: None,
                 hash: None,
             };
             log.append(Entry::Full(full), at(second)).await.unwrap();
@@ -67,7 +82,7 @@ async fn filled(path: &Path, days: i64, each_day: i64) -> Archive {
         if revision == 1 {
             continue;
         }
-        let facts = facts(names::delta(1, revision, revision, "a"));
+        let facts = facts(names::delta(timeline, revision, revision, "a"));
         store
             .put(&facts.object, Bytes::from_static(b"rows"))
             .await
@@ -85,8 +100,7 @@ async fn filled(path: &Path, days: i64, each_day: i64) -> Archive {
         };
         log.append(Entry::Delta(delta), at(second)).await.unwrap();
     }
-    log.say_head(0, at(days * DAY)).await.unwrap();
-    archive
+    log.say_head(0, at(days.end * DAY)).await.unwrap();
 }
 
 fn options(retention: &str, grace: u64) -> Options {
@@ -342,4 +356,28 @@ async fn where_the_log_is_damaged_nothing_is_taken_for_an_orphan() {
     let history = archive.history(1).await.unwrap();
     assert_eq!(history.fulls().len(), 1, "the last resort");
     assert_eq!(history.deltas().len(), 7);
+}
+
+#[tokio::test]
+async fn a_restored_cluster_beside_it_takes_nothing_from_the_one_that_goes_on() {
+    let options = options("7d", 0);
+    // The first of them goes on for so long, the second is of two days in between; then it is day 40.
+    for (goes_on, window, last) in [(40, true, true), (30, false, true), (5, false, false)] {
+        let place = place();
+        let mut archive = filled(&place.path, goes_on, 6).await;
+        fill(&mut archive, 10..12, 6).await;
+        let now = at(40 * DAY);
+        let planned = plan(&archive, &options, now).await.unwrap();
+        run(&archive, &options, &planned, now, |_| Ok(())).await.unwrap();
+        let reached = reachable(&archive).await;
+        let end = goes_on * 6;
+        assert_eq!(
+            (end - 6 * 7..=end).all(|revision| reached.contains(&revision)),
+            window,
+            "until day {goes_on}"
+        );
+        assert_eq!(reached.contains(&end), last, "until day {goes_on}");
+        let other = archive.history(2).await.unwrap();
+        assert_eq!(other.fulls().len(), 1, "the newest of the other one stays");
+    }
 }

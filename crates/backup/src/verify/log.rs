@@ -82,8 +82,8 @@ async fn small(archive: &Archive, below: &str, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Reads the log of a timeline.
-pub(super) async fn check(archive: &Archive, timeline: u32, report: &mut Report) -> Result<(), Error> {
+/// Reads the log of a timeline. Out: the log.
+pub(super) async fn check(archive: &Archive, timeline: u32, report: &mut Report) -> Result<History, Error> {
     let history = archive.history(timeline).await?;
     report.records += history.records.len() as u64;
     for fault in &history.faults {
@@ -91,7 +91,7 @@ pub(super) async fn check(archive: &Archive, timeline: u32, report: &mut Report)
     }
     copies(archive, timeline, &history, report).await?;
     holes(timeline, &history, report);
-    Ok(())
+    Ok(history)
 }
 
 /// Every copy of every record says the same.

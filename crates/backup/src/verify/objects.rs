@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Report;
 use crate::delta::{Content, rows};
+use crate::log::History;
 use crate::object::{Facts, Kind, Opened, open};
 use crate::record::{Delta, Full};
 use crate::{Archive, Error, fetch};
@@ -25,14 +26,13 @@ const DELTAS: usize = 2;
 /// The length of the hash behind a snapshot.
 const DIGEST: usize = 32;
 
-/// Reads all objects of a timeline that count.
+/// Reads all objects of a timeline that count by its log.
 pub(super) async fn check(
     archive: &Archive,
-    timeline: u32,
+    history: &History,
     progress: &Arc<Progress>,
     report: &mut Report,
 ) -> Result<(), Error> {
-    let history = archive.history(timeline).await?;
     let (fulls, deltas) = (history.fulls(), history.deltas());
     let stored = fulls.iter().map(|(_, full)| full.facts.stored_bytes);
     progress.expect(

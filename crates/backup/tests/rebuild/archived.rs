@@ -163,6 +163,7 @@ async fn write_full(archive: &Archive, told: &Told, index: usize) -> Full {
         taken: timestamp(time_of(revision)),
         etcd_version: told.version.clone(),
         auth_revision: source.auth_revision().unwrap(),
+        auth_from: None,
         hash: Some(Hash {
             hash: hash.hash,
             revision: hash.revision,

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use archived::{Archived, STEP, Told, alone, archived, open, time_of, timestamp};
-use quorate_backup::Error;
 use quorate_backup::plan::{Plan, To, Wanted, plan};
 use quorate_backup::restore::{Outcome, judge, restore};
+use quorate_backup::{Error, names};
 use quorate_datadir::{Progress, Source, hash_kv, verify_member};
 use quorate_workloads::newest;
 
@@ -223,4 +223,18 @@ async fn damaged_objects(told: &Told, made: &Archived) {
         fs::remove_dir_all(&out).unwrap();
         fs::remove_dir_all(&dir).unwrap();
     }
+    // A record that cannot be read, behind the last delta that can: it may have told of another one.
+    copy_dir(&made.dir, &dir);
+    let archive = open(&dir).await;
+    let history = archive.history(1).await.unwrap();
+    let number = history.deltas().last().unwrap().0.number;
+    assert!(history.records.last().unwrap().record.number > number);
+    fs::write(dir.join(names::record(1, number)), b"nonsense").unwrap();
+    let plan = plan(&archive, to(To::End)).await.unwrap();
+    assert!(
+        plan.consents().iter().any(|it| it.contains("may be missing")),
+        "{:?}",
+        plan.consents()
+    );
+    fs::remove_dir_all(&dir).unwrap();
 }

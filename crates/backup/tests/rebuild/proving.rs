@@ -205,6 +205,9 @@ pub async fn compaction(told: &Told, made: &Archived) {
         assert_eq!(made.full.compact_revision, compacted);
         let planned = plan(&archive, to(To::Revision(revision + 1))).await.unwrap();
         assert_eq!(planned.full.facts, made.full.facts);
+        // Changes do not tell of users: those in it are as old as in what it was made of.
+        assert_eq!(planned.full.auth(), made.plan.full.auth());
+        assert!(planned.full.auth().revision <= between);
         let out = told.root.path().join("out");
         let outcome = restored(&archive, to(To::Revision(revision + 1)), &out)
             .await

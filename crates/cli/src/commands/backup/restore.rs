@@ -72,6 +72,8 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         }
     };
     let timeline = arguments.timeline;
+    // Nothing that is given up from here on is deleted before it is done.
+    let since = Timestamp::now();
     let plan = watched::reading(archive.store(), plan(&archive, Wanted { timeline, to })).await?;
     let people = arguments.output == Form::Table;
     if people {
@@ -98,7 +100,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
             say::warning(&note);
         }
     };
-    let work = restore(plan, &members, &progress, Timestamp::now(), &mut tell);
+    let work = restore(plan, &members, &progress, since, &mut tell);
     let outcome = watched::watch("restored", &progress, work).await?;
     for note in &outcome.notes {
         say::warning(note);
@@ -207,7 +209,7 @@ fn plan_shown(plan: &Plan) -> PlanShown {
         deltas: plan.deltas.len(),
         fetch_bytes: plan.fetch_bytes(),
         database_bytes: plan.database_bytes(),
-        users_and_roles_of: plan.full.taken,
+        users_and_roles_of: plan.full.auth().taken,
         users_and_roles_are_sure: plan.auth_is_sure,
         leases_of_unknown_time: plan.unknown_leases().map(|id| format!("{id:x}")).collect(),
         consents: plan.consents(),

@@ -1,7 +1,7 @@
 //! `quorate backup run URL`: the agent, until it is stopped.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use quorate_backup::agent::{self, Board, Options, Pace, Schedule, State, default_writer};
@@ -19,9 +19,11 @@ use crate::log_lines;
 
 /// How often what it says of itself is written.
 const STATUS_PAUSE: Duration = Duration::from_secs(1);
-/// How often it prunes, and how long after its start it does so first.
+/// How often it prunes, and how long after its start it does so first: a machine's clock may be set a while after that.
 const PRUNE_PAUSE: Duration = Duration::from_secs(3600);
-const PRUNE_FIRST: Duration = Duration::from_secs(60);
+const PRUNE_FIRST: Duration = Duration::from_secs(900);
+/// A clock that went on by so much more or less than time did was set: what is old is not judged by it just now.
+const CLOCK_SET: Duration = Duration::from_secs(60);
 
 /// Runs it.
 pub async fn run(root: Option<PathBuf>, arguments: Run) -> Result<(), Failure> {
@@ -106,9 +108,13 @@ async fn keep_pruned(keep: Option<Retention>, store: &Store, key: Option<Key>, w
         grace: prune::GRACE,
         writer: writer.to_owned(),
     };
+    let mut clock = Watched::now();
     tokio::time::sleep(PRUNE_FIRST).await;
     loop {
-        if matches!(board.status().state, State::Writing) {
+        let before = std::mem::replace(&mut clock, Watched::now());
+        if before.was_set(&clock) {
+            tracing::warn!("the clock of this machine was set; pruning waits until the next time");
+        } else if matches!(board.status().state, State::Writing) {
             match prune_once(store, key.clone(), &options).await {
                 Ok(done) => tracing::info!(
                     given_up = done.given_up.objects,
@@ -123,9 +129,51 @@ async fn keep_pruned(keep: Option<Retention>, store: &Store, key: Option<Key>, w
     }
 }
 
+/// What the clock said at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Watched {
+    moment: Instant,
+    clock: Timestamp,
+}
+
+impl Watched {
+    fn now() -> Watched {
+        Watched {
+            moment: Instant::now(),
+            clock: Timestamp::now(),
+        }
+    }
+
+    /// Whether the clock was set between this and a later moment.
+    fn was_set(&self, later: &Watched) -> bool {
+        let passed = later.moment.saturating_duration_since(self.moment);
+        let said = later.clock.duration_since(self.clock);
+        let passed = jiff::SignedDuration::try_from(passed).unwrap_or(jiff::SignedDuration::MAX);
+        said.saturating_sub(passed).unsigned_abs() > CLOCK_SET
+    }
+}
+
 async fn prune_once(store: &Store, key: Option<Key>, options: &prune::Options) -> Result<prune::Done, Error> {
     let archive = Archive::open(store, key).await?;
     let now = Timestamp::now();
     let plan = prune::plan(&archive, options, now).await?;
     prune::run(&archive, options, &plan, now, |_| Ok(())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_noticed() {
+        let before = Watched::now();
+        let later = |passed: u64, said: i64| Watched {
+            moment: before.moment + Duration::from_secs(passed),
+            clock: before.clock + jiff::SignedDuration::from_secs(said),
+        };
+        assert!(!before.was_set(&later(3600, 3600)));
+        assert!(!before.was_set(&later(3600, 3630)));
+        assert!(before.was_set(&later(3600, 3600 + 30 * 86_400)));
+        assert!(before.was_set(&later(3600, -30 * 86_400)));
+    }
 }
