@@ -59,7 +59,7 @@ pub struct Intake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// It was taken, as far as there is room.
-    Taken,
+    Well,
     /// It does not continue what was taken before: the watch has to begin anew, behind what is complete.
     Torn,
     /// It tells a revision otherwise than before: this is another history.
@@ -152,7 +152,7 @@ impl Intake {
     /// Goes on with the message that waits, if there is room now.
     pub async fn go_on(&mut self, busy: bool) -> Result<Taken, Error> {
         let Some((batch, mut place)) = self.held.take() else {
-            return Ok(Taken::Taken);
+            return Ok(Taken::Well);
         };
         while let Some(event) = batch.event(place) {
             let Ok(event) = event else {
@@ -177,7 +177,7 @@ impl Intake {
                     self.whole = true;
                     if !self.make_room(busy).await? {
                         self.held = Some((batch, place));
-                        return Ok(Taken::Taken);
+                        return Ok(Taken::Well);
                     }
                     if revision.main != self.last.main + 1 && !self.hole(revision.main).await? {
                         return Ok(Taken::Torn);
@@ -199,7 +199,7 @@ impl Intake {
         if self.whole {
             self.complete = self.complete.max(self.last.main);
         }
-        Ok(Taken::Taken)
+        Ok(Taken::Well)
     }
 
     /// Between two revisions: flushes if it is time. False if there is no room for another row.

@@ -149,20 +149,20 @@ mod tests {
         let with = |place: usize, other: Event<'static>| {
             let mut events = told[1..].to_vec();
             events[place] = other;
-            events.push(next.clone());
+            events.push(next);
             events
         };
         assert!(again(&told[1..]));
         // Further back, and on behind it.
-        assert!(again(&[&told[..], &[next.clone()]].concat()));
+        assert!(again(&[&told[..], &[next]].concat()));
         // Compacted: deletions may be gone.
-        assert!(again(&[told[1].clone(), told[2].clone(), next.clone()]));
-        assert!(again(&[told[1].clone(), told[2].clone(), told[4].clone()]));
-        assert!(again(&[next.clone()]));
+        assert!(again(&[told[1], told[2], next]));
+        assert!(again(&[told[1], told[2], told[4]]));
+        assert!(again(&[next]));
         // Another value, another key deleted, a put too few, one too many, a deletion too many.
         assert!(!again(&with(1, event(6, "b", Some(b"4")))));
         assert!(!again(&with(2, event(6, "e", None))));
-        assert!(!again(&[told[1].clone(), next.clone()]));
+        assert!(!again(&[told[1], next]));
         assert!(!again(&[&told[1..], &[event(6, "e", Some(b"5"))]].concat()));
         assert!(!again(&[&told[1..], &[event(6, "e", None)]].concat()));
     }

@@ -278,7 +278,7 @@ impl Work<'_> {
     /// A message was taken, or why not.
     fn taken(&mut self, taken: Taken) -> Result<(), Error> {
         match taken {
-            Taken::Taken => {}
+            Taken::Well => {}
             Taken::Torn => self.torn(),
             Taken::Another => {
                 if !self.intake.waiting(false, false).whole {
@@ -349,6 +349,10 @@ impl Work<'_> {
 
     async fn read(&mut self, read: Read) -> Result<(), Error> {
         self.heard = Instant::now();
+        if matches!(read, Read::Compacted { .. }) && self.intake.recall.is_untold() {
+            tracing::warn!("etcd was compacted: whether its history is still the archive's cannot be told");
+            self.intake.recall.pass();
+        }
         match read {
             Read::Opened => self.intake.opened(),
             Read::Quiet => self.intake.recall.pass(),
@@ -356,20 +360,11 @@ impl Work<'_> {
                 Ok(taken) => self.taken(taken)?,
                 Err(error) => self.give_up(&error)?,
             },
-            Read::Compacted { compact_revision } => {
-                if self.intake.recall.is_untold() {
-                    tracing::warn!(
-                        compact_revision,
-                        "whether the cluster's history is still the archive's cannot be told: it was compacted"
-                    );
-                    self.intake.recall.pass();
-                }
-                match self.intake.compacted(compact_revision).await {
-                    Ok(Some(lost)) => self.fulls.gap_to = Some(lost),
-                    Ok(None) => {}
-                    Err(error) => self.give_up(&error)?,
-                }
-            }
+            Read::Compacted { compact_revision } => match self.intake.compacted(compact_revision).await {
+                Ok(Some(lost)) => self.fulls.gap_to = Some(lost),
+                Ok(None) => {}
+                Err(error) => self.give_up(&error)?,
+            },
         }
         Ok(())
     }
