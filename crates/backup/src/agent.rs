@@ -12,7 +12,7 @@
 mod ask;
 pub(crate) mod building;
 mod cluster;
-mod decide;
+pub(crate) mod decide;
 mod full;
 mod intake;
 mod keep;

@@ -3,18 +3,20 @@
 //! In: an archive, a store that is empty or holds an earlier copy of it. Out: the same archive there: objects first, each
 //! hashed on its way, then the records that name them, in order. Whoever stops in between leaves a shorter archive; the
 //! next one goes on. The source may be written and pruned meanwhile.
-//! Never: an object in the copy whose hash is wrong; a copy over another archive, or over one that has gone its own way.
+//! Never: an object in the copy whose hash is wrong; a copy over another archive, or over one that has gone its own way;
+//! a sound record written over; a log that looks whole where the source's does not; something deleted that whoever reads
+//! the copy could not know to be given up.
 
 mod objects;
 mod records;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use quorate_datadir::Progress;
 use serde::Serialize;
 
@@ -43,7 +45,9 @@ pub struct Copied {
     pub records: u64,
     /// Objects that the source gave up, deleted from the copy.
     pub deleted: u64,
-    /// What is damaged in the source, and is not in the copy.
+    /// What was damaged in the copy's own log, and is sound again.
+    pub repaired: Vec<Damage>,
+    /// What is damaged in the source and is not in the copy, or is damaged in the copy and could not be repaired.
     pub damaged: Vec<Damage>,
 }
 
@@ -63,6 +67,8 @@ struct Way<'a> {
     to: &'a Store,
     progress: &'a Progress,
     copied: Copied,
+    /// Prunes that the copy had before: timeline, number, and since when.
+    prunes: Vec<(u32, u64, Timestamp)>,
 }
 
 /// Copies it. `writer` is who does it, for the copy's log.
@@ -85,13 +91,13 @@ pub async fn copy(
         to,
         progress,
         copied: Copied::default(),
+        prunes: Vec::new(),
     };
     let outcome = way.all(from, writer, now).await;
     holding.end().await;
     outcome?;
-    let Way { mut copied, .. } = way;
-    copied.deleted = forget(to, from, writer, now).await?;
-    Ok(copied)
+    way.forget(from, writer, now).await?;
+    Ok(way.copied)
 }
 
 impl Way<'_> {
@@ -105,6 +111,7 @@ impl Way<'_> {
             self.same(&name, "another cluster's timeline").await?;
             self.timeline(timeline, &ours, &theirs).await?;
             self.head(timeline, &ours, writer, now).await?;
+            self.tell(timeline, &theirs).await?;
         }
         // Which clusters were made from it.
         for found in self.from.list(names::RESTORED, None).await? {
@@ -139,6 +146,12 @@ impl Way<'_> {
             });
         }
         let there = objects::There::look(self.to, timeline, theirs).await?;
+        let is_prune = |signed: &&Signed| matches!(signed.record.entry, Entry::Prune(_));
+        for signed in theirs.records.iter().filter(is_prune) {
+            let number = signed.record.number;
+            let since = there.since(number);
+            self.prunes.extend(since.map(|since| (timeline, number, since)));
+        }
         let pruned = ours.pruned();
         let mut blocks: BTreeMap<u64, Vec<&Signed>> = BTreeMap::new();
         for signed in &ours.records {
@@ -170,7 +183,7 @@ impl Way<'_> {
         Ok(())
     }
 
-    /// Says how far the copy is.
+    /// Says how far the copy is: as far as the source says it is. If that lost its end, the copy has none either.
     async fn head(
         &mut self,
         timeline: u32,
@@ -178,13 +191,22 @@ impl Way<'_> {
         writer: &str,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let Some(last) = ours.records.last() else {
+        let said = ours
+            .head
+            .as_ref()
+            .map(|head| (head.number, head.hash, head.epoch));
+        let last = ours
+            .records
+            .last()
+            .map(|last| (last.record.number, last.hash, last.record.epoch));
+        let Some((number, hash, epoch)) = said.into_iter().chain(last).max_by_key(|(number, ..)| *number)
+        else {
             return Ok(());
         };
         let head = Head {
-            number: last.record.number,
-            hash: last.hash,
-            epoch: last.record.epoch,
+            number,
+            hash,
+            epoch,
             writer: writer.to_owned(),
             at: now,
             every: 0,
@@ -192,6 +214,37 @@ impl Way<'_> {
         };
         let bytes = Bytes::from(lines::write(&head).0);
         self.to.put(&names::head(timeline), bytes).await
+    }
+
+    /// Deletes from the copy what the source gave up long enough ago, once the copy has known of it for long enough, too:
+    /// whatever reads the copy knows only what is there.
+    async fn forget(&mut self, from: &Archive, writer: &str, now: Timestamp) -> Result<(), Error> {
+        let copy = Archive::open(self.to, from.key().cloned()).await?;
+        let grace = SignedDuration::try_from(prune::GRACE).unwrap_or(SignedDuration::MAX);
+        let mut known = BTreeSet::new();
+        for origin in copy.timelines() {
+            let mut prunes = self
+                .prunes
+                .iter()
+                .filter(|prune| prune.0 == origin.timeline)
+                .peekable();
+            if prunes.peek().is_none() {
+                continue;
+            }
+            // Written just now: what time it is by the store's clock.
+            let now = self.to.head(&names::head(origin.timeline)).await?.modified;
+            let long = prunes.filter(|(.., since)| now.duration_since(*since) >= grace);
+            known.extend(long.map(|(timeline, number, _)| (*timeline, *number)));
+        }
+        let options = prune::Options {
+            retention: None,
+            grace: prune::GRACE,
+            writer: writer.to_owned(),
+        };
+        let plan = prune::plan_copy(&copy, &options, &known, now).await?;
+        let done = prune::run(&copy, &options, &plan, now, |_| Ok(())).await?;
+        self.copied.deleted = done.deleted.objects;
+        Ok(())
     }
 }
 
@@ -233,17 +286,4 @@ fn judge(timeline: u32, ours: &History, theirs: &History, to: &Store, now: Times
         return refused("ends before the source begins: what was between has been given up there");
     }
     Ok(())
-}
-
-/// Deletes from the copy what the source gave up long enough ago.
-async fn forget(to: &Store, from: &Archive, writer: &str, now: Timestamp) -> Result<u64, Error> {
-    let copy = Archive::open(to, from.key().cloned()).await?;
-    let options = prune::Options {
-        retention: None,
-        grace: prune::GRACE,
-        writer: writer.to_owned(),
-    };
-    let plan = prune::plan(&copy, &options, now).await?;
-    let done = prune::run(&copy, &options, &plan, now, |_| Ok(())).await?;
-    Ok(done.deleted.objects)
 }

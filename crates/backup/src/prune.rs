@@ -24,6 +24,7 @@ use crate::retention::{Retention, Why};
 use crate::{Archive, Error, Found};
 
 pub use plan::plan;
+pub(crate) use plan::plan_copy;
 
 /// How long after its record an object is deleted, unless told otherwise: readers that could leave no mark have so long.
 pub const GRACE: Duration = Duration::from_secs(3600);

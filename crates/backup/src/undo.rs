@@ -7,6 +7,7 @@
 
 mod apply;
 mod compare;
+mod lineage;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub enum NewKeys {
     Go,
 }
 
-/// What happened to a key between the points.
+/// What happened to the value of a key between the points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Happened {
@@ -143,7 +144,8 @@ pub async fn plan(
     now: Timestamp,
 ) -> Result<Undoing, Error> {
     let timeline = archive.timeline(wanted.timeline)?;
-    let endpoint = own(archive, timeline.timeline, cluster).await?;
+    let live = lineage::of(archive, cluster).await?;
+    live.comes_from(timeline.timeline)?;
     let point = |to: To| Wanted {
         timeline: Some(timeline.timeline),
         to,
@@ -159,6 +161,8 @@ pub async fn plan(
             "name the point before the mistake with --from, and one after it with --to",
         ));
     }
+    live.went_through(timeline.timeline, second.revision)?;
+    let endpoint = voting(cluster).await?;
     let mut notes = first.notes();
     notes.extend(second.notes());
     notes.dedup();
@@ -190,26 +194,6 @@ pub async fn apply(
     apply::run(undoing, cluster, progress).await
 }
 
-/// A member of the cluster whose history this is, or of one that was made from it.
-async fn own(archive: &Archive, timeline: u32, cluster: &Cluster) -> Result<Endpoint, Error> {
-    let (id, _) = cluster.identify().await?;
-    let known = archive
-        .timelines()
-        .iter()
-        .any(|origin| origin.timeline >= timeline && origin.cluster() == Some(id));
-    if !known && archive.restored(id).await?.is_none() {
-        return Err(Error::refused(
-            format!(
-                "the cluster there is {id:x}, and the archive in {} is of another",
-                archive.store().describe()
-            ),
-            "name the cluster that this archive is of; `quorate backup list` shows its id",
-        ));
-    }
-    cluster.expect(id);
-    voting(cluster).await
-}
-
 /// A member that can be asked for anything.
 async fn voting(cluster: &Cluster) -> Result<Endpoint, Error> {
     let members = cluster.survey().await?;
@@ -231,8 +215,6 @@ async fn judge(
     prefix: &[u8],
     items: &mut [Item],
 ) -> Result<(), Error> {
-    // Both in the order of their bytes.
-    items.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     let mut keys = Keys::prefix(prefix);
     let mut live: Vec<i64> = vec![0; items.len()];
     loop {
@@ -243,7 +225,7 @@ async fn judge(
         });
         let page = page.await?;
         for pair in &page.pairs {
-            if let Ok(position) = items.binary_search_by(|item| item.key.as_slice().cmp(&pair.key)) {
+            if let Some(position) = compare::place(items, &pair.key) {
                 live[position] = pair.mod_revision;
             }
         }

@@ -13,7 +13,7 @@ mod selection;
 mod sweep;
 mod trail;
 
-pub use diff::{Change, Kind, Side, Totals, diff};
-pub use find::{Found, Values, find};
+pub use diff::{Change, Compared, Kind, Side, Totals, diff};
+pub use find::{Found, Values, find, find_those};
 pub use selection::Selection;
 pub use trail::{Trail, trail};

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt as _;
+use jiff::Timestamp;
 use quorate_datadir::Progress;
 use sha2::{Digest as _, Sha256};
 
 use super::{Damage, Way};
-use crate::log::History;
+use crate::log::{History, SEGMENT};
 use crate::names::LogObject;
 use crate::object::{Facts, rehash};
 use crate::{Error, Store, names};
@@ -21,11 +22,11 @@ const AT_ONCE: usize = 8;
 pub(super) struct There {
     sizes: BTreeMap<String, u64>,
     recorded: BTreeSet<u64>,
-    pub(super) log: BTreeSet<LogName>,
+    /// When each object of the log came to be: by its first and its last record.
+    log: BTreeMap<(u64, u64), Timestamp>,
+    /// What is wrong with the log is wrong with these.
+    faulty: BTreeSet<String>,
 }
-
-/// An object of a log: its first and its last record.
-pub(super) type LogName = (u64, u64);
 
 impl There {
     pub(super) async fn look(to: &Store, timeline: u32, history: &History) -> Result<There, Error> {
@@ -48,7 +49,11 @@ impl There {
                 .iter()
                 .map(|signed| signed.record.number)
                 .collect(),
-            log: log.iter().filter_map(|found| numbers(&found.name)).collect(),
+            log: log
+                .iter()
+                .filter_map(|found| Some((numbers(&found.name)?, found.modified)))
+                .collect(),
+            faulty: history.faults.iter().map(|fault| fault.object.clone()).collect(),
         })
     }
 
@@ -64,6 +69,22 @@ impl There {
     /// This record is there, by itself or in a segment.
     pub(super) fn is_recorded(&self, number: u64) -> bool {
         self.recorded.contains(&number)
+    }
+
+    /// A segment of these records is there, and it was read.
+    pub(super) fn has_segment(&self, timeline: u32, (first, last): (u64, u64)) -> bool {
+        self.log.contains_key(&(first, last)) && !self.faulty.contains(&names::segment(timeline, first, last))
+    }
+
+    /// Since when this record is there, by the store's clock.
+    pub(super) fn since(&self, number: u64) -> Option<Timestamp> {
+        let first = (number - 1) / SEGMENT * SEGMENT + 1;
+        let places = [(number, number), (first, first + SEGMENT - 1)];
+        places
+            .iter()
+            .filter_map(|place| self.log.get(place))
+            .min()
+            .copied()
     }
 }
 

@@ -1,13 +1,15 @@
 //! The log on its way: a block of records at a time, once what they name is there.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
-use super::Way;
 use super::objects::There;
-use crate::log::{SEGMENT, SEGMENT_BYTES_MAX};
+use super::{Damage, Way};
+use crate::log::{History, SEGMENT, SEGMENT_BYTES_MAX};
 use crate::record::{RECORD_BYTES_MAX, Signed};
 use crate::store::Created;
-use crate::{Error, names};
+use crate::{Error, lines, names};
 
 impl Way<'_> {
     /// Copies records of a block: as a segment if all of them are there, otherwise one by one.
@@ -19,13 +21,13 @@ impl Way<'_> {
         there: &There,
     ) -> Result<(), Error> {
         let (first, last) = (block * SEGMENT + 1, (block + 1) * SEGMENT);
-        if there.log.contains(&(first, last)) {
-            return Ok(());
-        }
         let new: Vec<&&Signed> = records
             .iter()
             .filter(|signed| !there.is_recorded(signed.record.number))
             .collect();
+        if new.is_empty() && there.has_segment(timeline, (first, last)) {
+            return Ok(());
+        }
         let whole = records.len() as u64 == SEGMENT;
         let mut content = Vec::new();
         if whole {
@@ -38,14 +40,14 @@ impl Way<'_> {
         }
         if whole && content.len() < SEGMENT_BYTES_MAX {
             let name = names::segment(timeline, first, last);
-            self.create(&name, Bytes::from(content)).await?;
+            self.create(&name, Bytes::from(content), SEGMENT).await?;
             self.copied.records += new.len() as u64;
             return Ok(());
         }
         for signed in new {
             let bytes = self.verbatim(timeline, signed).await?;
             let name = names::record(timeline, signed.record.number);
-            self.create(&name, Bytes::from(bytes)).await?;
+            self.create(&name, Bytes::from(bytes), 1).await?;
             self.copied.records += 1;
         }
         Ok(())
@@ -70,20 +72,73 @@ impl Way<'_> {
         }
     }
 
-    async fn create(&self, name: &str, bytes: Bytes) -> Result<(), Error> {
+    /// Creates an object of so many records. One that is there is written over only if it is damaged.
+    async fn create(&mut self, name: &str, bytes: Bytes, count: u64) -> Result<(), Error> {
         if self.to.create(name, bytes.clone()).await? == Created::New {
             return Ok(());
         }
-        // What was there before the listing was compared; this came meanwhile.
-        match self.to.get(name, bytes.len() as u64).await {
-            Ok(theirs) if theirs == bytes => Ok(()),
-            _ => Err(Error::refused(
+        let theirs = self.to.get(name, 2 * SEGMENT_BYTES_MAX as u64).await?;
+        if theirs == bytes {
+            return Ok(());
+        }
+        if is_intact(&theirs, count) {
+            return Err(Error::refused(
                 format!(
-                    "{} is written by another just now: {name} appeared there",
+                    "{name} in {} is sound and not the source's: another writes there",
                     self.to.describe()
                 ),
                 "stop that one, or copy to another place",
-            )),
+            ));
+        }
+        if let Err(error) = self.to.put(name, bytes).await {
+            self.copied.damaged.push(Damage {
+                object: name.to_owned(),
+                why: format!("it is damaged in the copy, and was not written anew: {error}"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Tells what was wrong with the log of the copy: what is sound now, and what is not. What is wrong with the source's
+    /// own is told already.
+    pub(super) async fn tell(&mut self, timeline: u32, before: &History) -> Result<(), Error> {
+        if before.faults.is_empty() {
+            return Ok(());
+        }
+        let after = History::read(self.to, timeline).await?;
+        let left: BTreeSet<&str> = after.faults.iter().map(|fault| fault.object.as_str()).collect();
+        for fault in &before.faults {
+            // What was not there is copied as anything new is.
+            if !fault.gone && !left.contains(fault.object.as_str()) {
+                self.copied.repaired.push(Damage {
+                    object: fault.object.clone(),
+                    why: fault.why.clone(),
+                });
+            }
+        }
+        let told: BTreeSet<String> = self
+            .copied
+            .damaged
+            .iter()
+            .map(|told| told.object.clone())
+            .collect();
+        for fault in after.faults.iter().filter(|fault| !told.contains(&fault.object)) {
+            self.copied.damaged.push(Damage {
+                object: fault.object.clone(),
+                why: format!("in the copy: {}", fault.why),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Whether so many records are as they were written, also such as this version does not know.
+fn is_intact(mut bytes: &[u8], count: u64) -> bool {
+    for _ in 0..count {
+        match lines::read_first::<serde::de::IgnoredAny>(bytes) {
+            Ok((_, _, rest)) => bytes = rest,
+            Err(_) => return false,
         }
     }
+    bytes.is_empty()
 }

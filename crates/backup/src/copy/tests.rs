@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::hold::Hold;
 use crate::log::Log;
 use crate::record::{Delta, Full, Made, Prune};
 use crate::{Sha256Hex, StoreOptions, StoreUrl};
@@ -94,8 +96,45 @@ async fn place(revisions: i64) -> Place {
 }
 
 async fn run(place: &Place) -> Result<Copied, Error> {
+    run_at(place, now()).await
+}
+
+async fn run_at(place: &Place, now: Timestamp) -> Result<Copied, Error> {
     let progress = Arc::new(Progress::new());
-    copy(&place.archive, &open(&place.to).await, "a test", &progress, now()).await
+    copy(&place.archive, &open(&place.to).await, "a test", &progress, now).await
+}
+
+async fn give_up(log: &mut Log, object: String) {
+    let prune = Prune {
+        objects: vec![object],
+        delete_after: now(),
+        why: "a test".to_owned(),
+    };
+    log.append(Entry::Prune(prune), now()).await.unwrap();
+    log.say_head(0, now()).await.unwrap();
+}
+
+/// Two hours pass for the log of the copy.
+fn age_log(place: &Place) {
+    for entry in fs::read_dir(place.to.join(names::log(1))).unwrap() {
+        let file = fs::File::options()
+            .write(true)
+            .open(entry.unwrap().path())
+            .unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(7200))
+            .unwrap();
+    }
+}
+
+fn flip(path: &Path) {
+    let mut content = fs::read(path).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    fs::write(path, content).unwrap();
+}
+
+fn objects(told: &[Damage]) -> BTreeSet<&str> {
+    told.iter().map(|damage| damage.object.as_str()).collect()
 }
 
 /// What a copy must have: every data object and the same records.
@@ -140,16 +179,112 @@ async fn a_copy_is_the_same_and_grows_with_the_source() {
     let again = run(&place).await.unwrap();
     assert_eq!((again.objects, again.records, again.were_there), (0, 0, 140));
     fill(&place.archive, &mut place.log, 141..=260).await;
-    let prune = Prune {
-        objects: vec![names::delta(1, 2, 2, "a")],
-        delete_after: now(),
-        why: "a test".to_owned(),
-    };
-    place.log.append(Entry::Prune(prune), now()).await.unwrap();
+    give_up(&mut place.log, names::delta(1, 2, 2, "a")).await;
     let more = run(&place).await.unwrap();
-    assert_eq!((more.objects, more.records, more.deleted), (120, 121, 1));
+    assert_eq!((more.objects, more.records, more.deleted), (120, 121, 0));
+    assert_same(&place).await;
+    age_log(&place);
+    assert_eq!(run(&place).await.unwrap().deleted, 1);
     assert_same(&place).await;
     assert_eq!(data(&place.to).len(), 259);
+}
+
+#[tokio::test]
+async fn who_reads_the_copy_keeps_what_the_source_gave_up_long_ago() {
+    let mut place = place(10).await;
+    run(&place).await.unwrap();
+    give_up(&mut place.log, names::delta(1, 2, 2, "a")).await;
+    // A day later it is long due in the source. Whoever reads the copy does not know of it before it is copied.
+    let day = now() + jiff::SignedDuration::from_hours(24);
+    let copy = Archive::open(&open(&place.to).await, None).await.unwrap();
+    let hold = Hold::take(&copy, "a restore", day).await.unwrap();
+    assert_eq!(run_at(&place, day).await.unwrap().deleted, 0);
+    age_log(&place);
+    assert_eq!(run_at(&place, day).await.unwrap().deleted, 0);
+    hold.release().await;
+    assert_eq!(run_at(&place, day).await.unwrap().deleted, 1);
+    // One that can leave no mark has an hour, however often it is copied.
+    give_up(&mut place.log, names::delta(1, 3, 3, "a")).await;
+    for _ in 0..2 {
+        assert_eq!(run_at(&place, day).await.unwrap().deleted, 0);
+    }
+    age_log(&place);
+    assert_eq!(run_at(&place, day).await.unwrap().deleted, 1);
+    assert_same(&place).await;
+}
+
+#[tokio::test]
+async fn a_source_that_lost_its_end_has_a_copy_that_says_so() {
+    let place = place(10).await;
+    for (lost, left) in [(9..=10, 8), (1..=8, 0)] {
+        for number in lost {
+            fs::remove_file(place.from.join(names::record(1, number))).unwrap();
+        }
+        // Copied again it says the same, and what the copy shares with the source is told once.
+        for _ in 0..2 {
+            let copied = run(&place).await.unwrap();
+            assert_eq!(objects(&copied.damaged), BTreeSet::from([&*names::record(1, 10)]));
+            assert_eq!((copied.damaged.len(), copied.repaired.len()), (1, 0));
+            let theirs = History::read(&open(&place.to).await, 1).await.unwrap();
+            assert_eq!(theirs.faults, place.archive.history(1).await.unwrap().faults);
+            assert_eq!(theirs.records.len(), left);
+        }
+        fs::remove_dir_all(&place.to).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_log_of_the_copy_is_written_anew() {
+    let place = place(140).await;
+    run(&place).await.unwrap();
+    let damaged = [names::segment(1, 1, 128), names::record(1, 135), names::head(1)];
+    for name in &damaged {
+        flip(&place.to.join(name));
+    }
+    let copied = run(&place).await.unwrap();
+    assert_eq!(
+        objects(&copied.repaired),
+        damaged.iter().map(String::as_str).collect()
+    );
+    assert_eq!((copied.damaged.len(), copied.objects), (0, 0));
+    assert_same(&place).await;
+    // A segment that was cut off at the end of a record, beside records that say the same.
+    let segment = place.to.join(names::segment(1, 1, 128));
+    let record = fs::read(place.from.join(names::record(1, 1))).unwrap();
+    for number in 1..=128 {
+        let name = names::record(1, number);
+        fs::copy(place.from.join(&name), place.to.join(&name)).unwrap();
+    }
+    fs::write(&segment, record).unwrap();
+    let copied = run(&place).await.unwrap();
+    assert_eq!((copied.repaired.len(), copied.records), (1, 0));
+    assert_same(&place).await;
+    assert_eq!(run(&place).await.unwrap().repaired, []);
+}
+
+#[tokio::test]
+async fn what_neither_log_has_is_told_once() {
+    let place = place(140).await;
+    run(&place).await.unwrap();
+    let lost = names::record(1, 135);
+    fs::remove_file(place.from.join(&lost)).unwrap();
+    flip(&place.to.join(&lost));
+    let copied = run(&place).await.unwrap();
+    assert_eq!(objects(&copied.damaged), BTreeSet::from([lost.as_str()]));
+    assert_eq!((copied.damaged.len(), copied.repaired.len()), (1, 0));
+    // A segment that the source cannot give as a whole: its records, one by one, and what is left is told.
+    let (segment, record) = (names::segment(1, 1, 128), names::record(1, 7));
+    fs::remove_file(place.from.join(&segment)).unwrap();
+    fs::remove_file(place.from.join(&record)).unwrap();
+    flip(&place.to.join(&segment));
+    let copied = run(&place).await.unwrap();
+    assert_eq!(
+        objects(&copied.damaged),
+        BTreeSet::from([lost.as_str(), segment.as_str(), record.as_str()])
+    );
+    assert_eq!((copied.damaged.len(), copied.records), (3, 127));
+    let theirs = History::read(&open(&place.to).await, 1).await.unwrap();
+    assert_eq!(theirs.records, place.archive.history(1).await.unwrap().records);
 }
 
 #[tokio::test]
@@ -197,12 +332,10 @@ async fn what_is_damaged_is_told_and_not_copied() {
     fs::write(place.from.join(&changed), content).unwrap();
     fs::remove_file(place.from.join(&gone)).unwrap();
     let copied = run(&place).await.unwrap();
-    let told: BTreeSet<&str> = copied
-        .damaged
-        .iter()
-        .map(|damage| damage.object.as_str())
-        .collect();
-    assert_eq!(told, BTreeSet::from([changed.as_str(), gone.as_str()]));
+    assert_eq!(
+        objects(&copied.damaged),
+        BTreeSet::from([changed.as_str(), gone.as_str()])
+    );
     assert_eq!(
         (copied.objects, data(&place.to).len(), copied.records),
         (8, 8, 10)
@@ -224,8 +357,15 @@ async fn nothing_is_copied_to_the_wrong_place() {
     };
     refused(onto(open(&other.from).await).await, "holds another archive");
     refused(onto(open(&place.from).await).await, "onto itself");
-    // A copy that has gone its own way, and one that an agent writes.
+    // A sound record that is not the source's, of a later version, is not taken for a damaged one.
     run(&place).await.unwrap();
+    let record = place.to.join(names::record(1, 3));
+    let (later, _) = lines::write(&BTreeMap::from([("number", 3)]));
+    fs::write(&record, &later).unwrap();
+    refused(run(&place).await, "is sound and not the source's");
+    assert_eq!(fs::read(&record).unwrap(), later);
+    fs::copy(place.from.join(names::record(1, 3)), &record).unwrap();
+    // A copy that has gone its own way, and one that an agent writes.
     let mut log = Log::open(&open(&place.to).await, 1, "another").await.unwrap();
     log.say_head(10, now()).await.unwrap();
     refused(run(&place).await, "is written by an agent");

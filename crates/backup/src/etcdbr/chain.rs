@@ -145,11 +145,11 @@ fn target(listing: &Listing, wanted: Wanted, without: &BTreeSet<String>) -> Opti
     match wanted {
         Wanted::Newest => newest(),
         Wanted::Revision(revision) => Some(revision),
-        // Events of that second are in the first delta that was uploaded in it or after it, or before that one.
+        // Events of that second are in the first delta that was uploaded after it, or before that one.
         Wanted::Time(second) => {
             let after = listing.deltas.iter().filter(|o| !without.contains(&o.key));
             let first = after
-                .filter(|o| o.name.created >= second)
+                .filter(|o| o.name.created > second)
                 .map(|o| o.name.last)
                 .min();
             first.or_else(newest)

@@ -3,7 +3,7 @@
 //! In: a store, a directory to work in. Out: one more object as etcdbrctl would have named and written it, which both tools
 //! take from then on: put together, found right, uploaded, read back. What it was made of stays; etcdbrctl's own rules
 //! throw it away in time.
-//! Never: an object of theirs changed or deleted; a full that was not read back.
+//! Never: an object of theirs changed or deleted; a full that cannot be read back.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ use super::verify::look;
 use crate::compact::Workshop;
 use crate::fetch::told;
 use crate::plan::To;
-use crate::{Error, Store};
+use crate::{Deleted, Error, Store};
 
 const PIECE: usize = 1 << 20;
 /// Pieces that wait to be uploaded.
@@ -97,8 +97,7 @@ pub async fn compact(
     };
     let size = upload(store, &key, &file, progress).await?;
     let object = Object { key, name, size };
-    let (objects, uploaded) = (StoreObjects::new(store), object.clone());
-    blocking(move || look(&objects as &dyn Open, &uploaded)).await?;
+    read_back(store, &object).await?;
     Ok(Compacted {
         object: object.key,
         revision: name.last,
@@ -111,6 +110,30 @@ pub async fn compact(
             .map(|(object, why)| (object.to_owned(), why.to_owned()))
             .collect(),
     })
+}
+
+/// Reads what was uploaded. What cannot be read goes: etcdbrctl would take it for its newest.
+async fn read_back(store: &Store, object: &Object) -> Result<(), Error> {
+    let (objects, uploaded) = (StoreObjects::new(store), object.clone());
+    let Err(error) = blocking(move || look(&objects as &dyn Open, &uploaded)).await else {
+        return Ok(());
+    };
+    match store.delete(&object.key).await {
+        Ok(Deleted::Gone) => Err(error),
+        kept => {
+            let why = match kept {
+                Err(why) => why.to_string(),
+                Ok(_) => "the store keeps it".to_owned(),
+            };
+            Err(Error::refused(
+                format!(
+                    "{} was uploaded and cannot be read back: {error}; and it could not be deleted: {why}",
+                    object.key
+                ),
+                "delete it: etcdbrctl takes it for its newest full",
+            ))
+        }
+    }
 }
 
 /// Compresses the file into the store. Out: the bytes that lie there.
@@ -164,4 +187,33 @@ fn compress(path: &Path, send: &mpsc::Sender<Bytes>, progress: &Progress) -> Res
     }
     let rest = encoder.finish().map_err(failed)?;
     send.blocking_send(rest.into()).map_err(|_| Error::Cancelled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{StoreOptions, StoreUrl};
+
+    #[tokio::test]
+    async fn a_full_that_cannot_be_read_back_does_not_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = StoreUrl::parse(&format!("file://{}", dir.path().display())).unwrap();
+        let store = Store::open(&url, &StoreOptions::default()).await.unwrap();
+        let name = Name {
+            kind: Kind::Full,
+            start: 0,
+            last: 7,
+            created: 1_700_000_000,
+            compression: Compression::Gzip,
+            is_final: false,
+        };
+        let key = format!("v2/{name}");
+        let bytes = Bytes::from_static(b"not what was sent");
+        let size = bytes.len() as u64;
+        store.put(&key, bytes).await.unwrap();
+        let object = Object { key, name, size };
+        let error = read_back(&store, &object).await.unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert!(store.head(&object.key).await.unwrap_err().is_missing());
+    }
 }

@@ -15,6 +15,7 @@ use super::fetch::StoreObjects;
 use super::full::FullArrival;
 use super::list::{Listing, Object};
 use super::rows::{EventRows, LeasesSeen, Open, revision_at};
+use crate::clock::WIDE_MS;
 use crate::fetch::{Work, told};
 use crate::plan::To;
 use crate::restore::rooms;
@@ -32,6 +33,8 @@ pub struct Way {
     wanted: Wanted,
     plan: Plan,
     passed_over: BTreeMap<String, String>,
+    /// The time that was asked for, if one was.
+    time: Option<Timestamp>,
     seen: Option<Timestamp>,
     take_unhashed: bool,
 }
@@ -92,6 +95,7 @@ impl Way {
             wanted,
             plan: planned,
             passed_over: BTreeMap::new(),
+            time: None,
             seen: None,
             take_unhashed: false,
         };
@@ -101,16 +105,26 @@ impl Way {
         Ok(way)
     }
 
-    /// Finds out which revision a time is.
+    /// Finds out which revision a time is, by other deltas if some turn out to be damaged.
     async fn settle_time(&mut self, time: Timestamp) -> Result<(), Error> {
-        let (objects, deltas) = (Arc::clone(&self.objects), self.plan.deltas.clone());
-        let found = blocking(move || revision_at(&objects, &deltas, time)).await?;
-        // Where even the first change after the full came later, the full is the point.
-        let revision = found.map_or(self.plan.base.name.last, |(revision, _)| revision);
-        self.seen = found.map(|(_, seen)| seen);
-        self.wanted = Wanted::Revision(revision);
-        self.plan = self.plan_again()?;
-        Ok(())
+        self.time = Some(time);
+        for _ in 0..DAMAGED_MAX {
+            let (objects, deltas) = (Arc::clone(&self.objects), self.plan.deltas.clone());
+            let found = match blocking(move || revision_at(&objects, &deltas, time)).await {
+                Ok(found) => found,
+                Err(error) => {
+                    self.pass_over(error, false)?;
+                    continue;
+                }
+            };
+            // Where even the first change after the full came later, the full is the point.
+            let revision = found.map_or(self.plan.base.name.last, |(revision, _)| revision);
+            self.seen = found.map(|(_, seen)| seen);
+            self.wanted = Wanted::Revision(revision);
+            self.plan = self.plan_again()?;
+            return Ok(());
+        }
+        Err(too_damaged())
     }
 
     fn plan_again(&self) -> Result<Plan, Error> {
@@ -215,6 +229,26 @@ impl Way {
         notes
     }
 
+    /// What has to be agreed to, because it is not quite what was asked for.
+    pub fn consents(&self) -> Vec<String> {
+        let Some(time) = self.time else {
+            return Vec::new();
+        };
+        // A name has the second of its upload: all had been seen by then.
+        let all = self.listing.fulls.iter().chain(&self.listing.deltas);
+        let known = all.map(|object| object.name.created).max().unwrap_or_default();
+        let late = time.as_millisecond().saturating_sub(known.saturating_mul(1000));
+        if late <= WIDE_MS {
+            return Vec::new();
+        }
+        let end = Timestamp::from_second(known).map_or_else(|_| known.to_string(), |end| end.to_string());
+        vec![format!(
+            "what is known of {time} is revision {}, known {:.3} s before: the archive ends at {end}",
+            self.revision(),
+            late as f64 / 1000.0
+        )]
+    }
+
     /// Passes an object over that is to blame for `error`; otherwise it is returned.
     fn pass_over(&mut self, error: Error, base_is_unfit: bool) -> Result<(), Error> {
         let promised = self.revision();
@@ -230,9 +264,13 @@ impl Way {
             }
             _ => return Err(error),
         };
-        if !self.used().any(|object| object.key == named) {
+        let Some(last) = self
+            .used()
+            .find(|object| object.key == named)
+            .map(|object| object.name.last)
+        else {
             return Err(error);
-        }
+        };
         let why = match &error {
             Error::Damaged { why, .. } => why.clone(),
             Error::Store { .. } => "it is gone".to_owned(),
@@ -244,7 +282,15 @@ impl Way {
             Err(_) if base_is_unfit => return Err(error),
             again => self.plan = again?,
         }
-        if self.revision() < promised {
+        let is_lost = match self.wanted {
+            // What was uploaded after that second tells of it, as well as what has the same revisions.
+            Wanted::Time(second) => {
+                let tells = |delta: &Object| delta.name.created > second;
+                self.plan.reaches < last && !self.plan.deltas.iter().any(tells)
+            }
+            Wanted::Newest | Wanted::Revision(_) => self.revision() < promised,
+        };
+        if is_lost {
             return Err(Error::refused(
                 format!(
                     "{error}, and without it revision {promised} cannot be reached, only {}",
@@ -305,10 +351,14 @@ pub(crate) async fn carry_out<T: Send + 'static>(
         }
         tell(&way);
     }
-    Err(Error::refused(
+    Err(too_damaged())
+}
+
+fn too_damaged() -> Error {
+    Error::refused(
         format!("{DAMAGED_MAX} objects turned out to be damaged"),
         "take another copy of this archive",
-    ))
+    )
 }
 
 /// Tries it. With an error: whether it is that the base cannot be cut where it would have to be.

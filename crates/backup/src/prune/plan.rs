@@ -30,6 +30,26 @@ struct Looked {
 
 /// Finds out what there is to do.
 pub async fn plan(archive: &Archive, options: &Options, now: Timestamp) -> Result<Plan, Error> {
+    gather(archive, options, None, now).await
+}
+
+/// The same for a copy, to which records come long after they were written. Of these it has had for long enough, as
+/// timeline and number; whatever reads the copy may not know of the others.
+pub(crate) async fn plan_copy(
+    archive: &Archive,
+    options: &Options,
+    known: &BTreeSet<(u32, u64)>,
+    now: Timestamp,
+) -> Result<Plan, Error> {
+    gather(archive, options, Some(known), now).await
+}
+
+async fn gather(
+    archive: &Archive,
+    options: &Options,
+    known: Option<&BTreeSet<(u32, u64)>>,
+    now: Timestamp,
+) -> Result<Plan, Error> {
     let mut looked = Vec::new();
     for origin in archive.timelines() {
         looked.push(look(archive, origin.timeline).await?);
@@ -48,7 +68,7 @@ pub async fn plan(archive: &Archive, options: &Options, now: Timestamp) -> Resul
     let lines = lines(&looked);
     for (looked, line) in looked.iter().zip(&lines) {
         let timeline = judge_timeline(looked, line, options, now);
-        gather_due(looked, &mut plan, now);
+        gather_due(looked, known, &mut plan, now);
         if looked.history.faults.is_empty() {
             gather_orphans(looked, &mut plan, store_now);
             gather_spare(looked, &mut plan, store_now);
@@ -204,14 +224,18 @@ fn judge_timeline(looked: &Looked, line: &Line, options: &Options, now: Timestam
 }
 
 /// Objects that were given up before.
-fn gather_due(looked: &Looked, plan: &mut Plan, now: Timestamp) {
+fn gather_due(looked: &Looked, known: Option<&BTreeSet<(u32, u64)>>, plan: &mut Plan, now: Timestamp) {
     let sizes: BTreeMap<&str, u64> = looked.data.iter().map(|f| (f.name.as_str(), f.size)).collect();
     let mut trimmed_to = 0;
     for signed in &looked.history.records {
         let Entry::Prune(prune) = &signed.record.entry else {
             continue;
         };
-        let held = plan.marks.iter().any(|mark| may_use(mark, signed.record.at));
+        let held = match known {
+            None => plan.marks.iter().any(|mark| may_use(mark, signed.record.at)),
+            // When a copy's reader began says nothing of which records it found there.
+            Some(known) => !plan.marks.is_empty() || !known.contains(&(looked.number, signed.record.number)),
+        };
         for name in &prune.objects {
             if let Some(LogObject::Segment(_, last)) = LogObject::parse(name) {
                 if prune.delete_after <= now && !held {

@@ -1,12 +1,11 @@
 //! The two states, rebuilt and held against each other.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use quorate_datadir::view::{Found, Kind, Selection, Side, diff, find};
+use quorate_datadir::view::{Compared, Kind, Selection, Side, diff, find_those};
 use quorate_datadir::{Progress, Source, write_snapshot};
 
 use super::{Fate, Happened, Item, KEYS_MAX, NewKeys, Undo};
@@ -63,7 +62,8 @@ async fn database(
     Ok((Arc::new(source), fresh.compact_revision))
 }
 
-/// Every key under the prefix that differs.
+/// Every key under the prefix that has another value, in the order of their bytes. What differs in its lease alone does
+/// not count: leases do not come back, and the one that it has is the one that somebody keeps alive.
 pub(super) async fn differences(
     states: &States,
     (from, to): (i64, i64),
@@ -74,7 +74,7 @@ pub(super) async fn differences(
     let (selection, new_keys) = (Selection::Prefix(wanted.prefix.to_vec()), wanted.new_keys);
     let progress = Arc::clone(progress);
     let work = tokio::task::spawn_blocking(move || {
-        let mut items = Vec::new();
+        let mut items: Vec<Item> = Vec::new();
         let mut too_many = false;
         let sides = [
             Side {
@@ -86,7 +86,7 @@ pub(super) async fn differences(
                 revision: to,
             },
         ];
-        diff(sides, &selection, &progress, |change| {
+        diff(sides, &selection, Compared::Value, &progress, |change| {
             too_many = items.len() >= KEYS_MAX;
             if too_many {
                 return ControlFlow::Break(());
@@ -115,21 +115,22 @@ pub(super) async fn differences(
                 "undo it in parts, with longer prefixes",
             ));
         }
-        let values = find(&before, &selection, from, &progress).map_err(fetch::told)?;
-        let mut values: BTreeMap<Vec<u8>, Found> = values
-            .into_iter()
-            .map(|found| (found.key.clone(), found))
-            .collect();
-        for item in items
-            .iter_mut()
-            .filter(|item| item.happened != Happened::Appeared)
-        {
-            item.found = values.remove(&item.key);
-            if let Some(found) = &item.found {
+        items.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let due = |key: &[u8]| place(&items, key).filter(|at| items[*at].happened != Happened::Appeared);
+        let values = find_those(&before, |key| due(key).is_some(), from, &progress).map_err(fetch::told)?;
+        for found in values {
+            if let Some(at) = place(&items, &found.key) {
+                let item = &mut items[at];
                 (item.had_lease, item.value_bytes) = (found.lease != 0, found.value_bytes);
+                item.found = Some(found);
             }
         }
         Ok(items)
     });
     work.await.map_err(|_| Error::Cancelled)?
+}
+
+/// Where a key is among items in the order of their keys.
+pub(super) fn place(items: &[Item], key: &[u8]) -> Option<usize> {
+    items.binary_search_by(|item| item.key.as_slice().cmp(key)).ok()
 }

@@ -2,6 +2,7 @@
 //! reason where it is not.
 
 use quorate_backup::Error;
+use quorate_backup::etcdbr::Object;
 use quorate_backup::plan::To;
 use quorate_workloads::EtcdbrArchive;
 
@@ -42,6 +43,7 @@ fn chains_that_etcdbrctl_cannot_restore() {
             writer.await_revision(middle);
         }
     }
+    let time = jiff::Timestamp::now();
     let late = source.archive("late");
     let mut late_writer = late.write(&source.server, &[]);
     late_writer.await_revision(middle);
@@ -68,6 +70,20 @@ fn chains_that_etcdbrctl_cannot_restore() {
         .unwrap()
         .check(source.hash(middle - 3));
     fails(&both, &source, "both.etcd");
+    // A time, though one of the deltas around it is damaged: the other leader's has the same.
+    let listing = Ours::open(&both).listing;
+    let around = |name: &&Object| name.name.start <= middle + 1 && name.name.last >= middle;
+    let mut passed_over = 0;
+    for delta in listing.deltas.iter().filter(around) {
+        let path = both.root().join(&delta.key);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let way = Ours::open(&both).way(To::Time(time)).unwrap();
+        assert_eq!(way.revision(), middle, "without {}", delta.key);
+        passed_over += way.passed_over().count();
+        std::fs::write(&path, &whole).unwrap();
+    }
+    assert!(passed_over > 0, "{listing:?}");
 
     // A full that is newer than its name, and than several deltas.
     let newer = source.copy_of(&fine, "newer");

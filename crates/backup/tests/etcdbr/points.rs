@@ -29,6 +29,18 @@ fn any_revision_and_time() {
     made.check(source.hash(first));
     let now = ours.way(To::Time(jiff::Timestamp::now())).unwrap();
     assert_eq!(now.revision(), last);
+    // What is known of a time ends with the archive.
+    assert_eq!(ours.way(To::Time(time)).unwrap().consents(), [""; 0]);
+    let late = ours
+        .way(To::Time("2099-01-01T00:00:00Z".parse().unwrap()))
+        .unwrap();
+    assert_eq!(late.revision(), last);
+    let consents = late.consents();
+    let said = format!("what is known of 2099-01-01T00:00:00Z is revision {last}");
+    assert!(
+        matches!(&consents[..], [one] if one.contains(&said)),
+        "{consents:?}"
+    );
     for (number, revision) in [
         before,
         before + 1,

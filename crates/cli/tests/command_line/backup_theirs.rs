@@ -280,6 +280,7 @@ fn what_is_wrong_with_an_archive_of_etcdbrctl_is_said() {
             "without its history",
         ),
         (&["compact", &archive, "--timeline", "1"], "has no timelines"),
+        (&["list", &archive, "--timeline", "1"], "has no timelines"),
         (&["verify", &archive, "--timeline", "1"], "has no timelines"),
         (&["verify", &archive, "--every-full"], "not held against"),
         (&[&restore[..], &["--timeline", "1"]].concat(), "has no timelines"),
@@ -297,6 +298,31 @@ fn what_is_wrong_with_an_archive_of_etcdbrctl_is_said() {
     theirs
         .run(&[&restore[..], &["--to-time", "2001-01-01T00:00:00Z"]].concat())
         .fails(3, &["no full to begin with", "not older than its oldest full"]);
+    // Behind the end of the archive nothing is known: that has to be agreed to.
+    let late = [&restore[..], &["--to-time", "2099-01-01T00:00:00Z"]].concat();
+    let known = format!("what is known of 2099-01-01T00:00:00Z is revision {last}");
+    theirs.run(&late).fails(3, &[&known, "--yes"]);
+    let planned = theirs.run(&[&late[..], &["--dry-run"]].concat());
+    for part in ["to agree to: ", &known, "With --yes"] {
+        assert!(planned.succeeds().contains(part), "{planned:?}");
+    }
+    assert!(!theirs.sandbox.path("target").exists());
+    let agreed = theirs.path("agreed");
+    let words = [
+        "restore",
+        &archive,
+        "--data-dir",
+        &agreed,
+        "--to-time",
+        "2099-01-01T00:00:00Z",
+    ];
+    let restored = theirs.json(&[&words[..], &["--yes"]].concat());
+    assert_eq!(restored["revision"], last);
+    assert_eq!(
+        restored["plan"]["consents"].as_array().map(Vec::len),
+        Some(1),
+        "{restored}"
+    );
     // An archive of ours that is another cluster's does not take it.
     let other = url(&theirs.sandbox.path("other"));
     let endpoints = theirs.server.addresses().client.clone();

@@ -7,6 +7,7 @@ mod backup_broken_off;
 mod backup_meanwhile;
 mod backup_theirs;
 mod backup_times;
+mod backup_undo;
 mod bad_input;
 mod etcd;
 mod explain;

@@ -1,6 +1,6 @@
 //! What two states differ in: two stores, or one at two revisions.
 //!
-//! In: two sides. Out: every key that is on one side only, or has another value or lease on the other. Two passes build an
+//! In: two sides. Out: every key that is on one side only, or has another value (or lease) on the other. Two passes build an
 //! index of both sides (at most 64 bytes a key); two more tell the names of what differs, as they come: first what is
 //! gone, in the order in which it was written, then what is new or changed, in the order in which that was.
 
@@ -20,12 +20,21 @@ pub struct Side<'a> {
     pub revision: i64,
 }
 
+/// What of a key is held against the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// Its value alone.
+    Value,
+    /// Its value, and the lease that it is bound to.
+    ValueAndLease,
+}
+
 /// How a key differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// It is on the second side only.
     Added,
-    /// It has another value or lease.
+    /// It has another value, or another lease where that counts.
     Changed,
     /// It is on the first side only.
     Deleted,
@@ -49,7 +58,7 @@ pub struct Change<'a> {
 pub struct Totals {
     /// On the second side only.
     pub added: u64,
-    /// With another value or lease.
+    /// With another value, or another lease where that counts.
     pub changed: u64,
     /// On the first side only.
     pub deleted: u64,
@@ -63,6 +72,7 @@ pub struct Totals {
 pub fn diff(
     sides: [Side<'_>; 2],
     selection: &Selection,
+    compared: Compared,
     progress: &Progress,
     mut each: impl FnMut(&Change<'_>) -> ControlFlow<()>,
 ) -> Result<Totals, Error> {
@@ -74,7 +84,11 @@ pub fn diff(
                 if row.tombstone {
                     index.delete(written.key);
                 } else {
-                    index.put(written.key, row.revision.main, written.value, written.lease);
+                    let lease = match compared {
+                        Compared::Value => 0,
+                        Compared::ValueAndLease => written.lease,
+                    };
+                    index.put(written.key, row.revision.main, written.value, lease);
                 }
             }
             ControlFlow::Continue(())

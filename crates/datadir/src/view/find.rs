@@ -43,9 +43,19 @@ pub fn find(
     revision: i64,
     progress: &Progress,
 ) -> Result<Vec<Found>, Error> {
+    find_those(source, |key| selection.has(key), revision, progress)
+}
+
+/// The same, of the keys that `wanted` says.
+pub fn find_those(
+    source: &Source,
+    wanted: impl Fn(&[u8]) -> bool,
+    revision: i64,
+    progress: &Progress,
+) -> Result<Vec<Found>, Error> {
     let mut alive: BTreeMap<Vec<u8>, Place> = BTreeMap::new();
     sweep(source, revision, progress, |row, written| {
-        if selection.has(written.key) {
+        if wanted(written.key) {
             if row.tombstone {
                 alive.remove(written.key);
             } else if let Some(place) = alive.get_mut(written.key) {

@@ -16,7 +16,7 @@ const PENDING_PART: usize = 8;
 pub(super) struct State {
     /// The revision of the row, 0 where there is no key.
     pub(super) revision: i64,
-    /// Of its value and lease.
+    /// Of its value, and of its lease where that counts.
     pub(super) content: u64,
 }
 

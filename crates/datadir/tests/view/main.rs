@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use fastrand::Rng;
-use quorate_datadir::view::{Kind, Selection, Side, Totals, Values, diff, find, trail};
+use quorate_datadir::view::{Compared, Kind, Selection, Side, Totals, Values, diff, find, trail};
 use quorate_datadir::{Error, Progress, Source};
 use serde_json::{Value, json};
 
@@ -164,13 +164,14 @@ fn ours(source: &Source, selection: &Selection, revision: i64) -> Result<State, 
 }
 
 /// What differs, and what does not, by two whole answers of etcd.
-fn expected(before: &State, after: &State) -> (BTreeMap<Vec<u8>, Kind>, Totals) {
+fn expected(before: &State, after: &State, compared: Compared) -> (BTreeMap<Vec<u8>, Kind>, Totals) {
     let (mut changes, mut totals) = (BTreeMap::new(), Totals::default());
     for key in before.keys().chain(after.keys()) {
         let kind = match (before.get(key), after.get(key)) {
             (Some(_), None) => Kind::Deleted,
             (None, Some(_)) => Kind::Added,
-            (Some(b), Some(a)) if (&b.0, b.4) != (&a.0, a.4) => Kind::Changed,
+            (Some(b), Some(a)) if b.0 != a.0 => Kind::Changed,
+            (Some(b), Some(a)) if b.4 != a.4 && compared == Compared::ValueAndLease => Kind::Changed,
             _ => continue,
         };
         changes.insert(key.clone(), kind);
@@ -193,9 +194,15 @@ fn expected(before: &State, after: &State) -> (BTreeMap<Vec<u8>, Kind>, Totals) 
 }
 
 fn differences(sides: [Side<'_>; 2], states: [&State; 2], context: &str) {
+    // Now the one, now the other.
+    let compared = match sides[0].revision % 2 {
+        0 => Compared::Value,
+        _ => Compared::ValueAndLease,
+    };
+    let context = &format!("{context}, {compared:?}");
     let mut told = BTreeMap::new();
     let mut order = Vec::new();
-    let totals = diff(sides, &Selection::All, &Progress::new(), |change| {
+    let totals = diff(sides, &Selection::All, compared, &Progress::new(), |change| {
         assert!(
             told.insert(change.key.to_vec(), change.kind).is_none(),
             "told twice: {change:?}"
@@ -210,7 +217,11 @@ fn differences(sides: [Side<'_>; 2], states: [&State; 2], context: &str) {
         ControlFlow::Continue(())
     })
     .unwrap();
-    assert_eq!((told, totals), expected(states[0], states[1]), "{context}");
+    assert_eq!(
+        (told, totals),
+        expected(states[0], states[1], compared),
+        "{context}"
+    );
     assert!(order.is_sorted(), "{context}: {order:?}");
 }
 

@@ -59,6 +59,8 @@ fn by_time() {
     ]);
     let at = |second| plan(&listing, Wanted::Time(second), &none());
     assert_eq!(spans(&at(105).unwrap()), [(0, 10), (11, 20)]);
+    // What was uploaded in that second need not have all of it.
+    assert_eq!(spans(&at(110).unwrap()), [(0, 10), (11, 20), (21, 30)]);
     assert_eq!(spans(&at(119).unwrap()), [(0, 10), (11, 20), (21, 30)]);
     assert_eq!(spans(&at(125).unwrap()), [(0, 20), (21, 30)]);
     assert_eq!(spans(&at(500).unwrap()), [(0, 20), (21, 30), (31, 35)]);

@@ -48,6 +48,9 @@ fn page(copied: &Copied) -> String {
         let text = format!("{} objects that the source gave up", copied.deleted);
         lines.push(("deleted", text));
     }
+    for repaired in &copied.repaired {
+        lines.push(("repaired", format!("{}: {}", repaired.object, repaired.why)));
+    }
     for damage in &copied.damaged {
         let text = format!("{}: {}", damage.object, damage.why);
         lines.push(("damaged", style::paint(style::BAD, &text)));

@@ -20,7 +20,7 @@ use super::served::Etcds;
 use super::verify::wrong;
 use super::{place, watched};
 use crate::arguments::Form;
-use crate::arguments::backup::{Compact, Copy, Level, Restore, Verify};
+use crate::arguments::backup::{Compact, Copy, Level, List, Restore, Verify};
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::table::{Cell, draw};
@@ -39,6 +39,8 @@ struct PlanShown {
     full: String,
     deltas: Vec<String>,
     fetch_bytes: u64,
+    /// What has to be agreed to.
+    consents: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -69,13 +71,15 @@ pub async fn restored(
         say::print(&plan_page(&way));
     }
     let cluster_id = judge(&way, members)?;
+    let consents = way.consents();
     if arguments.dry_run {
         if people {
-            say::line("\nNothing was done: this was a dry run.");
+            say::line(super::restore::dry_run(&consents));
             return Ok(());
         }
         return form::show(arguments.output, &plan_shown(&way), String::new);
     }
+    super::restore::agree(&consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
     let mut tell = |other: &Way| {
         for (object, why) in other.passed_over() {
@@ -126,6 +130,9 @@ fn plan_page(way: &Way) -> String {
     for note in way.notes() {
         text.push_str(&format!("note: {note}\n"));
     }
+    for consent in way.consents() {
+        text.push_str(&format!("to agree to: {consent}\n"));
+    }
     text
 }
 
@@ -136,6 +143,7 @@ fn plan_shown(way: &Way) -> PlanShown {
         full: way.plan().base.key.clone(),
         deltas: way.plan().deltas.iter().map(|delta| delta.key.clone()).collect(),
         fetch_bytes: way.fetch_bytes(),
+        consents: way.consents(),
         notes: way.notes(),
     }
 }
@@ -285,7 +293,8 @@ struct ObjectShown {
 }
 
 /// `quorate backup list` of it.
-pub fn listed(store: &Store, listing: &Listing, deltas: bool, output: Form) -> Result<(), Failure> {
+pub fn listed(arguments: &List, store: &Store, listing: &Listing) -> Result<(), Failure> {
+    no_timelines(arguments.timeline)?;
     let planned = plan(listing, Wanted::Newest, &Default::default());
     let (reaches, missing) = match &planned {
         Ok(plan) => (Some(plan.reaches), None),
@@ -301,7 +310,7 @@ pub fn listed(store: &Store, listing: &Listing, deltas: bool, output: Form) -> R
         pieces_of_uploads: listing.chunks,
         foreign: listing.foreign,
     };
-    form::show(output, &shown, || list_page(&shown, deltas))
+    form::show(arguments.output, &shown, || list_page(&shown, arguments.deltas))
 }
 
 fn object(object: &Object) -> ObjectShown {

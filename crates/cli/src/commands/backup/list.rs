@@ -22,7 +22,7 @@ pub async fn run(arguments: &List) -> Result<(), Failure> {
     let archive = match place::found(&arguments.place).await? {
         Found::Ours(archive) => archive,
         Found::Etcdbr(store, listing) => {
-            return etcdbr::listed(&store, &listing, arguments.deltas, arguments.output);
+            return etcdbr::listed(arguments, &store, &listing);
         }
     };
     let now = Timestamp::now();

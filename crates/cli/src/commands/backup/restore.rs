@@ -84,11 +84,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
     let consents = plan.consents();
     if arguments.dry_run {
         if people {
-            let more = match consents.is_empty() {
-                true => "",
-                false => " With --yes it would be done.",
-            };
-            say::line(&format!("\nNothing was done: this was a dry run.{more}"));
+            say::line(dry_run(&consents));
             return Ok(());
         }
         return form::show(arguments.output, &plan_shown(&plan), String::new);
@@ -157,6 +153,14 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
         }
     }
     Ok(seats)
+}
+
+/// What a dry run ends with.
+pub fn dry_run(consents: &[String]) -> &'static str {
+    match consents.is_empty() {
+        true => "\nNothing was done: this was a dry run.",
+        false => "\nNothing was done: this was a dry run. With --yes it would be done.",
+    }
 }
 
 /// Goes on only if what is not quite what was asked for is agreed to.

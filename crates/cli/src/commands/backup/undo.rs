@@ -39,6 +39,8 @@ struct Shown {
     without_lease: usize,
     keys: Vec<KeyShown>,
     notes: Vec<String>,
+    /// What has to be agreed to.
+    consents: Vec<String>,
 }
 
 /// A key that differs.
@@ -132,6 +134,7 @@ fn shown(undoing: &Undoing, done: Option<Done>) -> Shown {
         without_lease: undoing.without_lease(),
         keys: keys.collect(),
         notes: undoing.notes.clone(),
+        consents: undoing.consents.clone(),
     }
 }
 

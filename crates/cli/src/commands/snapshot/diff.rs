@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
-use quorate_datadir::view::{Change, Kind, Selection, Side, Totals, diff};
+use quorate_datadir::view::{Change, Compared, Kind, Selection, Side, Totals, diff};
 use serde::Serialize;
 
 use super::keys::name;
@@ -81,7 +81,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             begun: false,
             heard: true,
         };
-        let totals = diff(sides, &selection, progress, |change| out.tell(change))?;
+        let compared = Compared::ValueAndLease;
+        let totals = diff(sides, &selection, compared, progress, |change| out.tell(change))?;
         out.end(&totals, sides.map(|side| side.revision));
         Ok(())
     })
