@@ -21,6 +21,7 @@ mod look;
 mod note;
 mod open;
 mod reader;
+mod recall;
 mod sample;
 mod schedule;
 mod serve;
@@ -45,6 +46,7 @@ pub use open::{Opening, Place, open};
 pub use schedule::Schedule;
 pub use status::{Board, Mark, State, Status};
 
+use open::Claimed;
 use status::describe;
 use work::End;
 
@@ -155,13 +157,14 @@ async fn keep_working(options: &Options, mut stop: watch::Receiver<bool>) -> Res
     let mut once = Once {
         relieved: false,
         worked: false,
+        other: None,
     };
     let mut tries = 0;
     loop {
         match work_once(options, &mut once, &mut stop).await {
             Ok(End::Stopped) => return Ok(()),
             Ok(End::Relieved) => (once.relieved, tries) = (true, 0),
-            Ok(End::Reopen) => tries = 0,
+            Ok(End::Reopen | End::Another) => tries = 0,
             Err(error) if !once.worked && is_final(&error) => return Err(error),
             Err(error) => {
                 tries += 1;
@@ -185,6 +188,8 @@ struct Once {
     relieved: bool,
     /// It has written.
     worked: bool,
+    /// A timeline that is of another history than the cluster's.
+    other: Option<u32>,
 }
 
 async fn work_once(
@@ -198,6 +203,7 @@ async fn work_once(
         cluster: &options.cluster,
         writer: &options.writer,
         adopt: options.adopt,
+        other: once.other,
     };
     let mut place = tokio::select! {
         place = open(opening) => place?,
@@ -209,19 +215,19 @@ async fn work_once(
             "this store creates one name twice: it cannot keep two agents apart, so run only one"
         );
     }
-    let claimed = open::claim(
-        &mut place.log,
-        &options.writer,
-        once.relieved,
-        &options.board,
-        stop,
-    )
-    .await?;
-    let Some(epoch) = claimed else {
-        return Ok(End::Stopped);
+    let claimed = open::claim(&mut place, opening, once.relieved, &options.board, stop).await?;
+    let epoch = match claimed {
+        Claimed::Epoch(epoch) => epoch,
+        Claimed::Stopped => return Ok(End::Stopped),
+        Claimed::Elsewhere => return Ok(End::Reopen),
     };
     once.worked = true;
-    work::work(options, &options.cluster, place, epoch, stop).await
+    let timeline = place.origin.timeline;
+    let end = work::work(options, &options.cluster, place, epoch, stop).await?;
+    if end == End::Another {
+        once.other = Some(timeline);
+    }
+    Ok(end)
 }
 
 /// Trying again would not help.

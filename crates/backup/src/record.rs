@@ -159,6 +159,46 @@ pub struct Delta {
     /// Leases that rows refer to and no earlier delta of this epoch, behind the same full copy, has told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<Lease>,
+    /// What its last revision was like, to know the cluster's history again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Imprint>,
+}
+
+/// What a revision was like. Deletions count apart: compaction takes them out of the newest revision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Imprint {
+    /// How many keys were put.
+    pub puts: u32,
+    /// The CRC-32C of their key-value pairs.
+    pub puts_crc: u32,
+    /// How many keys were deleted.
+    pub deletions: u32,
+    /// The CRC-32C of these keys.
+    pub deletions_crc: u32,
+}
+
+impl Imprint {
+    /// Takes a put, as etcd keeps it.
+    pub fn put(&mut self, key_value: &[u8]) {
+        self.puts = self.puts.saturating_add(1);
+        self.puts_crc = crc32c::crc32c_append(self.puts_crc, key_value);
+    }
+
+    /// Takes the deletion of a key.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.deletions = self.deletions.saturating_add(1);
+        self.deletions_crc = crc32c::crc32c_append(self.deletions_crc, key);
+    }
+
+    /// Whether this can be the same revision as `before` was, told later.
+    pub fn is_of(&self, before: &Imprint) -> bool {
+        let deletions = match self.deletions == before.deletions {
+            true => self.deletions_crc == before.deletions_crc,
+            false => self.deletions < before.deletions,
+        };
+        deletions && (self.puts, self.puts_crc) == (before.puts, before.puts_crc)
+    }
 }
 
 /// What the clock said around a read of the revision: `[before, revision, after]`, milliseconds since 1970.
@@ -343,6 +383,11 @@ mod tests {
             crc: 7,
             samples: vec![Sample::from((1000, 2, 1003))],
             leases: vec![Lease { id: -5, ttl: None }, Lease { id: 6, ttl: Some(60) }],
+            last: Some(Imprint {
+                puts: 1,
+                puts_crc: u32::MAX,
+                ..Imprint::default()
+            }),
         };
         let full = Full {
             facts: facts(),

@@ -14,6 +14,7 @@ mod open;
 mod options;
 mod patience;
 mod probe;
+mod root;
 mod trouble;
 mod trust;
 mod upload;

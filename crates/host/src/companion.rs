@@ -3,7 +3,7 @@
 //! In: what the manifest says of backups. Out: `quorate backup run …` as a child, its log, what it says of itself. It is
 //! a process and no task, so that nothing that happens to it or its store can touch the members or their supervisor; it
 //! ends with the supervisor, and the next one starts it again: the archive knows where it was.
-//! Never: a member that waits for a backup; an agent that is started again and again without a pause.
+//! Never: a member that waits for a backup, or for an agent's end; an agent that is started again and again without a pause.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,7 +16,7 @@ use quorate_datadir::durable;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::{Error, Root, log};
 
@@ -55,6 +55,9 @@ pub(crate) struct Companion {
     root: Root,
     wanted: Option<BackupSettings>,
     running: Option<(Child, Instant)>,
+    /// It was told to stop, and is killed at this time.
+    stopping: Option<Instant>,
+    stop_limit: Duration,
     ends: u32,
     starts: u32,
     not_before: Option<Instant>,
@@ -69,6 +72,8 @@ impl Companion {
             root,
             wanted: None,
             running: None,
+            stopping: None,
+            stop_limit: STOP_LIMIT,
             ends: 0,
             starts: 0,
             not_before: None,
@@ -77,17 +82,26 @@ impl Companion {
     }
 
     /// Looks after it: started if it is wanted and the cluster serves, stopped if it is not, started anew if what is
-    /// wanted has changed. Returns what is worth telling.
-    pub(crate) async fn tend(&mut self, wanted: Option<&BackupSettings>, serves: bool) -> Option<String> {
+    /// wanted has changed. It waits for nothing: what is not done yet is looked at the next time. Returns what is worth
+    /// telling.
+    pub(crate) fn tend(&mut self, wanted: Option<&BackupSettings>, serves: bool) -> Option<String> {
         let mut news = self.reap();
         if self.wanted.as_ref() != wanted {
-            let had = self.running.is_some();
-            self.stop().await;
             (self.ends, self.not_before) = (0, None);
             self.wanted = wanted.cloned();
-            if had {
-                news = Some("the backup agent is started anew, as the manifest says now".to_owned());
+            if self.running.is_some() {
+                self.ask_to_stop();
+                news = Some(match wanted {
+                    Some(_) => "the backup agent is started anew, as the manifest says now".to_owned(),
+                    None => "the backup agent is stopped, as the manifest says now".to_owned(),
+                });
             }
+        }
+        if let (Some(at), Some((child, _))) = (self.stopping, &mut self.running)
+            && Instant::now() >= at
+        {
+            // Its end is noticed the next time.
+            let _ = child.start_kill();
         }
         let due = self.not_before.is_none_or(|at| Instant::now() >= at);
         if self.running.is_none() && self.wanted.is_some() && due && serves {
@@ -112,6 +126,9 @@ impl Companion {
             self.ends = 0;
         }
         self.running = None;
+        if self.stopping.take().is_some() {
+            return None;
+        }
         let last = log::last_line(&self.root.log_of("backup"));
         Some(self.failed(match last {
             Some(line) => format!("{how}: {line}"),
@@ -179,11 +196,12 @@ impl Companion {
         Ok(())
     }
 
-    /// Has it flush what it has, and end.
-    pub(crate) async fn stop(&mut self) {
-        let Some((mut child, _)) = self.running.take() else {
+    /// Has it flush what it has and end, in its time.
+    fn ask_to_stop(&mut self) {
+        let (Some((child, _)), None) = (&self.running, self.stopping) else {
             return;
         };
+        self.stopping = Some(Instant::now() + self.stop_limit);
         // Not reaped yet, so the number is still its own.
         let pid = child
             .id()
@@ -192,9 +210,22 @@ impl Companion {
         if let Some(pid) = pid {
             let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
-        if timeout(STOP_LIMIT, child.wait()).await.is_err() {
+    }
+
+    /// Has it flush what it has and end, and waits for it.
+    pub(crate) async fn stop(&mut self) {
+        self.ask_to_stop();
+        let (Some((mut child, _)), Some(until)) = (self.running.take(), self.stopping.take()) else {
+            return;
+        };
+        if timeout_at(until, child.wait()).await.is_err() {
             let _ = child.kill().await;
         }
+    }
+
+    /// Keeps its log within bounds, also while it runs.
+    pub(crate) fn bound_log(&self) -> Result<(), Error> {
+        log::bound(&self.root.log_of("backup")).map(drop)
     }
 
     /// What is known of it; `None` where no backups are wanted.
@@ -211,5 +242,93 @@ impl Companion {
             log: self.root.log_of("backup"),
             report: report.and_then(|bytes| serde_json::from_slice(&bytes).ok()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// An agent that says its arguments and does not heed SIGTERM.
+    const STUBBORN: &str = "#!/bin/sh\ntrap '' TERM\necho \"$@\"\nwhile :; do sleep 0.1; done\n";
+
+    async fn tend_until(
+        companion: &mut Companion,
+        wanted: Option<&BackupSettings>,
+        so: impl Fn(&Companion) -> bool,
+    ) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !so(companion) {
+            assert!(Instant::now() < deadline, "{companion:#?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            companion.tend(wanted, true);
+        }
+    }
+
+    fn pid(companion: &Companion) -> Option<u32> {
+        companion.running.as_ref().and_then(|(child, _)| child.id())
+    }
+
+    /// One that does not end is not waited for; it is killed when its time is over, and no second one runs beside it.
+    #[tokio::test]
+    async fn an_end_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(&dir.path().join("root")).unwrap();
+        root.prepare().unwrap();
+        let launcher = dir.path().join("agent");
+        fs::write(&launcher, STUBBORN).unwrap();
+        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o700)).unwrap();
+        let mut companion = Companion::new(launcher, root.clone());
+        // So long that it is not over by itself.
+        companion.stop_limit = Duration::from_secs(3600);
+        let [one, two] = ["file:///one", "file:///two"].map(|url| BackupSettings {
+            url: Some(url.to_owned()),
+            schedule: None,
+            period: None,
+            keep: Vec::new(),
+        });
+        let log = root.log_of("backup");
+        let said = |text: &'static str| {
+            let log = log.clone();
+            move |_: &Companion| fs::read_to_string(&log).is_ok_and(|said| said.contains(text))
+        };
+        tend_until(&mut companion, Some(&one), said("file:///one")).await;
+        let first = pid(&companion).unwrap();
+        let news = companion.tend(Some(&two), true).unwrap();
+        assert!(news.contains("started anew"), "{news}");
+        assert_eq!(companion.tend(Some(&two), true), None);
+        assert_eq!(pid(&companion), Some(first));
+        companion.stopping = Some(Instant::now());
+        tend_until(&mut companion, Some(&two), said("file:///two")).await;
+        assert_ne!(pid(&companion), Some(first));
+        let status = companion.status().unwrap();
+        assert_eq!(
+            (status.restarts, status.ended),
+            (1, None),
+            "an end that was asked for"
+        );
+
+        // No longer wanted.
+        let news = companion.tend(None, true).unwrap();
+        assert!(news.contains("is stopped"), "{news}");
+        companion.stopping = Some(Instant::now());
+        tend_until(&mut companion, None, |companion| companion.running.is_none()).await;
+
+        // Its log is bounded while it runs, too.
+        tend_until(&mut companion, Some(&one), |companion| {
+            companion.running.is_some()
+        })
+        .await;
+        let file = OpenOptions::new().write(true).open(&log).unwrap();
+        file.set_len(20 << 20).unwrap();
+        companion.bound_log().unwrap();
+        assert!(log.metadata().unwrap().len() < 1 << 20);
+        companion.ask_to_stop();
+        companion.stopping = Some(Instant::now());
+        companion.stop().await;
+        assert!(companion.running.is_none());
     }
 }

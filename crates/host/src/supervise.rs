@@ -276,15 +276,15 @@ impl<E: FnMut(Event)> Supervision<E> {
             plan.steps.clear();
         }
         self.show(&observed, &plan);
-        self.tend_backup().await;
+        self.tend_backup();
         plan.next_look
     }
 
-    async fn tend_backup(&mut self) {
+    fn tend_backup(&mut self) {
         let serves = |(status, _): &(Status, Instant)| status.members.iter().any(|member| member.healthy);
         let serves = self.written.as_ref().is_some_and(serves);
         let wanted = self.ground.cluster.backup.clone();
-        if let Some(news) = self.backup.tend(wanted.as_ref(), serves).await {
+        if let Some(news) = self.backup.tend(wanted.as_ref(), serves) {
             self.line(news);
         }
     }
@@ -428,6 +428,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             if Instant::now() >= self.upkeep_due {
                 self.upkeep().await;
             }
+            self.tend_backup();
             if Instant::now() >= deadline {
                 return;
             }
@@ -472,6 +473,9 @@ impl<E: FnMut(Event)> Supervision<E> {
             if let Err(error) = log::bound(&path) {
                 self.problems.upkeep.push(error.chain());
             }
+        }
+        if let Err(error) = self.backup.bound_log() {
+            self.problems.upkeep.push(error.chain());
         }
     }
 

@@ -239,7 +239,7 @@ impl Cluster {
 }
 
 /// The error of an address that leads to another cluster.
-fn foreign(endpoint: &Endpoint, id: u64) -> Error {
+pub(super) fn foreign(endpoint: &Endpoint, id: u64) -> Error {
     Error::refused(
         format!("{} is a member of another cluster, {id:x}", endpoint.url()),
         "give addresses of the cluster whose archive this is",

@@ -16,6 +16,7 @@ use quorate_datadir::Revision;
 use super::building::Building;
 use super::decide::{self, Flush, Pace, Waiting};
 use super::leases::Leases;
+use super::recall::Recall;
 use super::sample::Samples;
 use super::writer::Job;
 use crate::delta::Row;
@@ -54,15 +55,19 @@ pub struct Intake {
     pub leases: Leases,
     /// The clock.
     pub samples: Samples,
+    /// Whether history is still the same.
+    pub recall: Recall,
 }
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// It was taken, as far as there is room.
-    Taken,
+    Well,
     /// It does not continue what was taken before: the watch has to begin anew, behind what is complete.
     Torn,
+    /// It tells a revision otherwise than before: this is another history.
+    Another,
 }
 
 impl Intake {
@@ -92,6 +97,7 @@ impl Intake {
             outbox: VecDeque::new(),
             leases: Leases::default(),
             samples: Samples::new(clock),
+            recall: Recall::default(),
         })
     }
 
@@ -155,6 +161,7 @@ impl Intake {
     /// A watch begins, with the first event of a revision that is complete.
     pub fn opened(&mut self) {
         self.cursor = None;
+        self.recall.opened();
     }
 
     /// Takes a message, or as much of it as there is room for. An error is one of the store, while something streams
@@ -167,12 +174,15 @@ impl Intake {
     /// Goes on with the message that waits, if there is room now.
     pub async fn go_on(&mut self, busy: bool) -> Result<Taken, Error> {
         let Some((batch, mut place)) = self.held.take() else {
-            return Ok(Taken::Taken);
+            return Ok(Taken::Well);
         };
         while let Some(event) = batch.event(place) {
             let Ok(event) = event else {
                 return Ok(Taken::Torn);
             };
+            if !self.recall.comes(event.mod_revision) {
+                return Ok(Taken::Another);
+            }
             let revision = match self.cursor {
                 Some(cursor) if cursor.main == event.mod_revision => Revision {
                     sub: cursor.sub + 1,
@@ -183,13 +193,13 @@ impl Intake {
                     sub: 0,
                 },
             };
-            if revision > self.last {
+            if revision > self.last && revision.main > self.complete {
                 if revision.main > self.last.main {
                     self.complete = self.complete.max(self.last.main);
                     self.whole = true;
                     if !self.make_room(busy).await? {
                         self.held = Some((batch, place));
-                        return Ok(Taken::Taken);
+                        return Ok(Taken::Well);
                     }
                     if revision.main != self.last.main + 1 && !self.hole(revision.main).await? {
                         return Ok(Taken::Torn);
@@ -197,8 +207,12 @@ impl Intake {
                 }
                 self.push(revision, &event).await?;
             }
+            self.recall.take(&event);
             self.cursor = Some(revision);
             place += 1;
+        }
+        if !batch.continues && !self.recall.whole() {
+            return Ok(Taken::Another);
         }
         // What is only a repetition says nothing about the end of what was taken.
         if self.cursor == Some(self.last) {
@@ -207,7 +221,7 @@ impl Intake {
         if self.whole {
             self.complete = self.complete.max(self.last.main);
         }
-        Ok(Taken::Taken)
+        Ok(Taken::Well)
     }
 
     /// Between two revisions: flushes if it is time. False if there is no room for another row.
@@ -289,6 +303,7 @@ impl Intake {
             crc: content.crc,
             samples: self.samples.until(content.to),
             leases: self.leases.tell(),
+            last: self.recall.imprint(content.to),
             facts: sealed.facts,
         };
         let object = sealed.bytes.map(|bytes| (delta.facts.object.clone(), bytes));

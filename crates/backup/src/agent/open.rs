@@ -46,6 +46,8 @@ pub struct Opening<'a> {
     pub writer: &'a str,
     /// Go on in the archive of another cluster, in a new timeline.
     pub adopt: bool,
+    /// A timeline that turned out to be of another history than the cluster's.
+    pub other: Option<u32>,
 }
 
 /// Opens the archive of a cluster, or begins it. Refused if it is another's.
@@ -56,8 +58,9 @@ pub async fn open(opening: Opening<'_>) -> Result<Place, Error> {
         cluster,
         writer,
         adopt,
+        other,
     } = opening;
-    let (id, revision) = cluster.identify().await?;
+    let (id, mut revision) = cluster.identify().await?;
     let fenced = store.probe().await? == CreateOnly::Kept;
     let mut archive = Archive::open_or_begin(store, key.cloned(), Timestamp::now()).await?;
     let mark = archive.restored(id).await?;
@@ -82,7 +85,24 @@ pub async fn open(opening: Opening<'_>) -> Result<Place, Error> {
         }
     };
     let log = archive.log(origin.timeline, writer).await?;
-    let (origin, log) = match decide::went_back(log.tail().end, revision) {
+    if decide::went_back(log.tail().end, revision).is_some() {
+        // Another agent may have written meanwhile. What is asked for now is not older than what was read.
+        let (now, at) = cluster.identify().await?;
+        if now != id {
+            return Err(Error::refused(
+                format!("cluster {id:x} became cluster {now:x} while its archive was opened"),
+                "try again once it is settled",
+            ));
+        }
+        revision = at;
+    }
+    let why = match other == Some(origin.timeline) {
+        true => Some(
+            "the cluster tells its last revision otherwise than before: its history is another".to_owned(),
+        ),
+        false => decide::went_back(log.tail().end, revision),
+    };
+    let (origin, log) = match why {
         None => (origin, log),
         Some(why) => {
             tracing::warn!("{why}; a new timeline begins");
@@ -101,20 +121,31 @@ pub async fn open(opening: Opening<'_>) -> Result<Place, Error> {
     })
 }
 
-/// Becomes the agent that writes, once no other does. `None` if it was told to stop first. `relieved`: another has taken
-/// over from this one before.
+/// What came of wanting to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// This agent writes, under this epoch.
+    Epoch(u64),
+    /// It was told to stop first.
+    Stopped,
+    /// Meanwhile the cluster's history goes elsewhere: the archive has to be opened anew.
+    Elsewhere,
+}
+
+/// Becomes the agent that writes, once no other does. `relieved`: another has taken over from this one before.
 pub async fn claim(
-    log: &mut Log,
-    writer: &str,
+    place: &mut Place,
+    opening: Opening<'_>,
     mut relieved: bool,
     board: &Board,
     stop: &mut watch::Receiver<bool>,
-) -> Result<Option<u64>, Error> {
+) -> Result<Claimed, Error> {
     let mut last: Option<Head> = None;
     let mut since = Instant::now();
+    let mut waited = false;
     loop {
-        log.catch_up().await?;
-        let head = match log.head().await {
+        place.log.catch_up().await?;
+        let head = match place.log.head().await {
             Ok(head) => head,
             // Only a hint, and it is written anew.
             Err(Error::Damaged { .. }) => None,
@@ -125,9 +156,13 @@ pub async fn claim(
             last.clone_from(&head);
         }
         let now = Timestamp::now();
-        match decide::standing(head.as_ref(), writer, relieved, since.elapsed(), now) {
-            Standing::Claim(why) => match log.claim(&why, now).await {
-                Ok(epoch) => return Ok(Some(epoch)),
+        match decide::standing(head.as_ref(), opening.writer, relieved, since.elapsed(), now) {
+            Standing::Claim(_) if waited && !is_still(place, opening).await? => {
+                tracing::info!("the cluster's history goes elsewhere now; the archive is opened anew");
+                return Ok(Claimed::Elsewhere);
+            }
+            Standing::Claim(why) => match place.log.claim(&why, now).await {
+                Ok(epoch) => return Ok(Claimed::Epoch(epoch)),
                 Err(error @ Error::Fenced { .. }) => {
                     tracing::info!(%error, "another agent was faster");
                     relieved = true;
@@ -145,9 +180,33 @@ pub async fn claim(
                 });
             }
         }
+        waited = true;
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
-            _ = stop.changed() => return Ok(None),
+            _ = stop.changed() => return Ok(Claimed::Stopped),
         }
     }
+}
+
+/// Whether this is still the place of the cluster's history. While one stands by, the cluster may have been restored, or
+/// made anew.
+async fn is_still(place: &mut Place, opening: Opening<'_>) -> Result<bool, Error> {
+    let Opening {
+        store,
+        key,
+        cluster,
+        adopt,
+        ..
+    } = opening;
+    let (id, revision) = cluster.identify().await?;
+    let archive = Archive::open(store, key.cloned()).await?;
+    let mark = archive.restored(id).await?;
+    let now = decide::timeline(archive.timelines(), id, mark.as_ref(), adopt);
+    let behind = decide::went_back(place.log.tail().end, revision);
+    if now != Timeline::Continue(place.origin.timeline) || behind.is_some() {
+        return Ok(false);
+    }
+    cluster.expect(id);
+    (place.archive, place.revision) = (archive, revision);
+    Ok(true)
 }

@@ -13,7 +13,7 @@ use quorate_client::{Batch, Cut, Refusal, Watched, Watching};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use super::cluster::Cluster;
+use super::cluster::{Answering, Cluster};
 use super::decide;
 use super::status::Board;
 use crate::Error;
@@ -138,12 +138,15 @@ impl Keeping {
                 "the cluster has to have a quorum to be watched",
             ));
         };
-        let endpoint = &members[*place].endpoint;
+        let Answering { endpoint, status } = &members[*place];
         let cut = match self.broken {
             0..BROKEN_BEFORE_CUT => Cut::Here,
             _ => Cut::ByEtcd,
         };
         let watching = endpoint.watch(self.complete, cut).await?;
+        if watching.cluster_id() != status.cluster_id {
+            return Err(super::cluster::foreign(endpoint, watching.cluster_id()));
+        }
         let url = endpoint.url().to_owned();
         tracing::debug!(url, from = self.complete, "watching");
         self.board.update(|status| status.watching = Some(url));

@@ -22,6 +22,7 @@ use super::keep;
 use super::note::Note;
 use super::open::Place;
 use super::reader::{Read, Reader};
+use super::recall::Recall;
 use super::status::{Board, State};
 use super::writer::{self, Job};
 use super::{Options, describe};
@@ -53,6 +54,8 @@ pub enum End {
     Relieved,
     /// The cluster is not what it was: the archive has to be opened anew.
     Reopen,
+    /// So it is, and its history is another than the timeline's.
+    Another,
 }
 
 struct Work<'a> {
@@ -191,6 +194,8 @@ pub async fn work(
         end: None,
         anew: 0,
     };
+    let imprint = tail.end_imprint.map(|imprint| (known, imprint));
+    work.intake.recall = Recall::of_archive(imprint);
     let end = work.run(&mut incoming, stop).await?;
     work.close(&end).await;
     Ok(end)
@@ -251,7 +256,7 @@ impl Work<'_> {
         self.intake.leases.full_under_way(self.fulls.running || ahead);
         self.show();
         if self.cluster.foreign_for() >= FOREIGN_FOR {
-            self.reopen("the cluster is another than before");
+            self.reopen("the cluster is another than before", End::Reopen);
         }
         if let Some((since, end)) = self.stopping {
             let rest = self.intake.building().rows() > 0 || !self.intake.outbox.is_empty() || self.busy;
@@ -266,11 +271,36 @@ impl Work<'_> {
     }
 
     /// What has come is of the cluster as it was: flushed, before the archive is opened anew.
-    fn reopen(&mut self, why: &str) {
+    fn reopen(&mut self, why: &str, end: End) {
         if self.stopping.is_none() {
             tracing::warn!("{why}; the archive is opened anew");
-            self.wind_down(End::Reopen);
+            self.wind_down(end);
         }
+    }
+
+    /// A message was taken, or why not.
+    fn taken(&mut self, taken: Taken) -> Result<(), Error> {
+        match taken {
+            Taken::Well => {}
+            Taken::Torn => self.torn(),
+            Taken::Another => {
+                if !self.intake.waiting(false, false).whole {
+                    // The rest of it would be of the other history.
+                    self.intake.give_up()?;
+                }
+                self.early = None;
+                self.reopen(
+                    "the cluster tells its last revision otherwise than before",
+                    End::Another,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// It ends because this is another history: full copies are of that one.
+    fn is_another(&self) -> bool {
+        matches!(self.stopping, Some((_, End::Another)))
     }
 
     /// Goes on with a message that waits, and flushes. What streams into a store that fails is begun anew.
@@ -282,9 +312,7 @@ impl Work<'_> {
         };
         match went.await {
             Ok((flushed, taken)) => {
-                if taken == Taken::Torn {
-                    self.torn();
-                }
+                self.taken(taken)?;
                 Ok(flushed)
             }
             Err(error) => {
@@ -324,12 +352,15 @@ impl Work<'_> {
 
     async fn read(&mut self, read: Read) -> Result<(), Error> {
         self.heard = Instant::now();
+        if matches!(read, Read::Compacted { .. }) && self.intake.recall.is_untold() {
+            tracing::warn!("etcd was compacted: whether its history is still the archive's cannot be told");
+            self.intake.recall.pass();
+        }
         match read {
             Read::Opened => self.intake.opened(),
-            Read::Quiet => {}
+            Read::Quiet => self.intake.recall.pass(),
             Read::Batch(batch) => match self.intake.take(batch, self.busy).await {
-                Ok(Taken::Taken) => {}
-                Ok(Taken::Torn) => self.torn(),
+                Ok(taken) => self.taken(taken)?,
                 Err(error) => self.give_up(&error)?,
             },
             Read::Compacted { compact_revision } => match self.intake.compacted(compact_revision).await {
@@ -366,7 +397,8 @@ impl Work<'_> {
         self.fulls.gap_to = self.fulls.gap_to.max(self.intake.lost_to());
         self.fulls.auth = self.auth_full.zip(self.auth_now);
         self.fulls.failed = self.failed_at.map(|(tries, at)| (tries, at.elapsed()));
-        if self.stopping.is_some() {
+        // Until it is known whose copy it would be, none is taken.
+        if self.stopping.is_some() || self.intake.recall.is_untold() {
             return;
         }
         let now = Timestamp::now();
@@ -450,6 +482,7 @@ impl Work<'_> {
             Note::Lease { id, ttl } => self.intake.leases.answered(id, ttl),
             Note::LeaseUnknown { id } => self.intake.leases.ask_again(id),
             Note::Full(taken) => match *taken {
+                Ok(_) if self.is_another() => {}
                 Ok(full) => self.early = Some(full),
                 Err(error) => self.no_full(&error),
             },
@@ -470,7 +503,7 @@ impl Work<'_> {
             false => 0,
         };
         if self.behind >= BEHIND_BEFORE_REOPEN {
-            self.reopen("the cluster's history was cut");
+            self.reopen("the cluster's history was cut", End::Reopen);
             return;
         }
         self.intake.samples.take(sample);
@@ -523,10 +556,10 @@ impl Work<'_> {
         });
     }
 
-    /// Ends the tasks; says that it stopped, where it did.
+    /// Ends the tasks; says that it writes here no more, unless another does.
     async fn close(mut self, end: &End) {
         self.tasks.shutdown().await;
-        if *end == End::Stopped {
+        if *end != End::Relieved {
             let mut log = self.log.lock().await;
             if let Some(sample) = self.intake.samples.newest() {
                 log.set_sample(sample);

@@ -62,6 +62,7 @@ async fn fill(archive: &Archive, log: &mut Log, revisions: std::ops::RangeInclus
             crc: 0,
             samples: Vec::new(),
             leases: Vec::new(),
+            last: None,
         };
         log.append(Entry::Delta(delta), now()).await.unwrap();
     }

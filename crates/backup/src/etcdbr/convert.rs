@@ -443,6 +443,7 @@ impl<'a> Taking<'a> {
             crc: content.crc,
             samples: std::mem::take(&mut self.samples),
             leases: std::mem::take(&mut self.leases).into_iter().map(lease).collect(),
+            last: None,
             facts: sealed.facts,
         };
         if let Some(bytes) = sealed.bytes {

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::Sha256Hex;
-use crate::record::{Claim, Entry, Full, Proof, Signed};
+use crate::record::{Claim, Entry, Full, Imprint, Proof, Signed};
 
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,8 @@ pub struct Tail {
     pub claim: Option<(Claim, String, Timestamp)>,
     /// The last revision of the sequence of changes; the next delta begins behind it.
     pub end: Option<i64>,
+    /// What that revision was like, if a delta ends with it and tells.
+    pub end_imprint: Option<Imprint>,
     /// The last delta: its last revision, and when it was written.
     pub last_delta: Option<(i64, Timestamp)>,
     /// The newest full copy that a member streamed or that was made from others, and when it was written.
@@ -46,6 +48,7 @@ impl Default for Tail {
             epoch: 0,
             claim: None,
             end: None,
+            end_imprint: None,
             last_delta: None,
             last_full: None,
             last_proof: None,
@@ -92,14 +95,14 @@ impl Tail {
                 self.end.get_or_insert(full.revision);
             }
             Entry::Delta(delta) => {
-                self.end = Some(delta.to);
+                (self.end, self.end_imprint) = (Some(delta.to), delta.last);
                 self.last_delta = Some((delta.to, record.at));
                 if let Some(sample) = delta.samples.last() {
                     self.last_sample = self.last_sample.max(sample.after);
                 }
             }
             Entry::Gap(gap) => {
-                self.end = Some(gap.to);
+                (self.end, self.end_imprint) = (Some(gap.to), None);
                 self.last_gap = Some(gap.to);
                 self.missing += gap.to - gap.from + 1;
             }

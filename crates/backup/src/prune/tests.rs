@@ -96,6 +96,7 @@ async fn fill(archive: &mut Archive, days: std::ops::Range<i64>, each_day: i64) 
             crc: 0,
             samples: Vec::new(),
             leases: Vec::new(),
+            last: None,
         };
         log.append(Entry::Delta(delta), at(second)).await.unwrap();
     }

@@ -4,9 +4,9 @@
 //! Never: an object that is half there, whenever the machine stops. An object is written as a draft in a hidden directory
 //! beside all others, synced, and then gets its name in one step, which fails if the name is taken and it was to be new.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::root::{Root, make_directory, parent, sync_directory};
 use super::trouble::Failure;
 use super::{Created, Deleted, Found, LIST_LIMIT};
 
@@ -28,23 +29,26 @@ const DEPTH: usize = 32;
 /// A directory of objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
-    root: PathBuf,
+    root: Root,
 }
 
 impl Files {
     pub fn new(root: PathBuf) -> Files {
-        Files { root }
+        Files {
+            root: Root::new(root),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+        self.root.path().join(name)
     }
 
     fn failed<'a>(&'a self, path: &'a Path) -> impl Fn(io::Error) -> Failure + 'a {
-        move |error| Failure::of_file(&self.root, path, &error)
+        move |error| Failure::of_file(self.root.path(), path, &error)
     }
 
     pub fn create(&self, name: &str, content: &[u8]) -> Result<Created, Failure> {
+        self.root.check()?;
         let path = self.path(name);
         // Not needed for the answer, but for most losers of a race it saves writing a draft.
         if path.symlink_metadata().is_ok() {
@@ -62,6 +66,7 @@ impl Files {
     }
 
     pub fn get(&self, name: &str, limit: u64) -> Result<Bytes, Failure> {
+        self.root.check()?;
         let path = self.path(name);
         let read = || {
             let file = File::open(&path)?;
@@ -80,6 +85,7 @@ impl Files {
     }
 
     pub fn get_range(&self, name: &str, start: u64, end: u64) -> Result<Bytes, Failure> {
+        self.root.check()?;
         let path = self.path(name);
         let read = || {
             let file = File::open(&path)?;
@@ -95,6 +101,7 @@ impl Files {
     }
 
     pub fn head(&self, name: &str) -> Result<Found, Failure> {
+        self.root.check()?;
         let path = self.path(name);
         let read = || {
             let metadata = fs::metadata(&path)?;
@@ -107,6 +114,7 @@ impl Files {
     }
 
     pub fn list(&self, prefix: &str) -> Result<Vec<Found>, Failure> {
+        self.root.check()?;
         let mut all = Vec::new();
         self.walk(prefix, DEPTH, &mut all)?;
         Ok(all)
@@ -114,7 +122,7 @@ impl Files {
 
     fn walk(&self, below: &str, depth: usize, all: &mut Vec<Found>) -> Result<(), Failure> {
         let path = if below.is_empty() {
-            self.root.clone()
+            self.root.path().to_owned()
         } else {
             self.path(below)
         };
@@ -170,6 +178,7 @@ impl Files {
     }
 
     pub fn delete(&self, name: &str) -> Result<Deleted, Failure> {
+        self.root.check()?;
         let path = self.path(name);
         match fs::remove_file(&path) {
             Ok(()) => {
@@ -185,9 +194,10 @@ impl Files {
 
     /// The beginning of an object.
     pub fn draft(&self, name: &str) -> Result<Draft, Failure> {
-        let drafts = self.root.join(DRAFTS);
+        self.root.ready()?;
+        let drafts = self.root.path().join(DRAFTS);
         if !drafts.is_dir() {
-            make_directory(&drafts).map_err(self.failed(&drafts))?;
+            make_directory(&drafts, self.root.path()).map_err(self.failed(&drafts))?;
         }
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +245,7 @@ pub(crate) enum Replace {
 /// An object on its way. Dropped unpublished, it is gone.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    root: PathBuf,
+    root: Root,
     path: PathBuf,
     temporary: PathBuf,
     file: Option<File>,
@@ -243,7 +253,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     fn failed(&self, error: io::Error) -> Failure {
-        Failure::of_file(&self.root, &self.path, &error)
+        Failure::of_file(self.root.path(), &self.path, &error)
     }
 
     pub fn write(&mut self, content: &[u8]) -> Result<(), Failure> {
@@ -254,12 +264,13 @@ impl Draft {
     /// Gives it its name, for good.
     pub fn publish(mut self, replace: Replace) -> Result<Created, Failure> {
         let file = self.file.take().expect("a draft is published once");
+        self.root.check()?;
         let put = || {
             file.sync_all()?;
             drop(file);
             let directory = parent(&self.path);
             if !directory.is_dir() {
-                make_directory(directory)?;
+                make_directory(directory, self.root.path())?;
             }
             let created = match replace {
                 Replace::Yes => fs::rename(&self.temporary, &self.path).map(|()| Created::New),
@@ -282,7 +293,7 @@ impl Drop for Draft {
 }
 
 /// Gives a file a name that nothing has. Either of the two ways is one step; file systems know one or the other.
-fn name_new(from: &Path, to: &Path) -> io::Result<Created> {
+pub(super) fn name_new(from: &Path, to: &Path) -> io::Result<Created> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => return Ok(Created::New),
         Err(Errno::EXIST) => return Ok(Created::Exists),
@@ -298,38 +309,6 @@ fn link_new(from: &Path, to: &Path) -> io::Result<Created> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::Exists),
         Err(error) => Err(error),
     }
-}
-
-/// Makes a directory and all above it that are missing, each there for good.
-fn make_directory(path: &Path) -> io::Result<()> {
-    let mut missing = Vec::new();
-    let mut at = path;
-    while !at.is_dir() {
-        missing.push(at);
-        at = parent(at);
-    }
-    for directory in missing.into_iter().rev() {
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Made by somebody else in the meantime, or no directory at all.
-                if !directory.is_dir() {
-                    return Err(io::ErrorKind::NotADirectory.into());
-                }
-            }
-            Err(error) => return Err(error),
-        }
-        sync_directory(parent(directory))?;
-    }
-    Ok(())
-}
-
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new("/"))
 }
 
 fn found(name: String, metadata: &fs::Metadata) -> io::Result<Found> {

@@ -189,6 +189,22 @@ async fn the_store_fails() {
             status.lag_revisions() == 0 && status.behind_since.is_none()
         })
         .await;
+
+    // As when its file system is unmounted: nothing is written into what is there instead.
+    let away = world.dir.path().join("away");
+    fs::rename(&archive, &away).unwrap();
+    fs::create_dir(&archive).unwrap();
+    let revision = puts(&endpoint, 3).await;
+    agent
+        .until("the store is missed", |status| {
+            let told = status.last_failure.as_ref();
+            told.is_some_and(|(told, _)| told.contains("was it unmounted?"))
+        })
+        .await;
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), 0);
+    fs::remove_dir(&archive).unwrap();
+    fs::rename(&away, &archive).unwrap();
+    agent.until_archived(revision).await;
     agent.stop().await.unwrap();
     let history = world.history().await;
     assert_eq!(sequence(&history), (first + 1, revision));
@@ -314,6 +330,128 @@ async fn agents_meet() {
     let history = world.history().await;
     assert_eq!(sequence(&history).1, revision);
     assert_eq!(history.faults, []);
+}
+
+/// A cluster that is restored while one agent stands by: that one does not go on in the timeline that it looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_restored_while_one_stands_by() {
+    let world = World::new(&newest("3.6")).await;
+    let endpoint = world.endpoint();
+    let named = async |name: &str| {
+        let mut options = world.options().await;
+        options.writer = name.to_owned();
+        Agent::start(options)
+    };
+    let one = named("one").await;
+    let revision = puts(&endpoint, 5).await;
+    one.until_archived(revision).await;
+    let two = named("two").await;
+    two.until("standing by", |status| {
+        matches!(status.state, State::StandingBy { .. })
+    })
+    .await;
+    // Restored with the same members and token it has the same id; the mark tells.
+    let from = Point {
+        timeline: 1,
+        revision,
+    };
+    let id = endpoint.status().await.unwrap().cluster_id;
+    let archive = world.archive().await;
+    archive.mark_restored(id, from, Timestamp::now()).await.unwrap();
+    one.stop().await.unwrap();
+    let status = two
+        .until("writing", |status| status.state == State::Writing)
+        .await;
+    assert_eq!(status.timeline, Some(2), "{status:#?}");
+    two.until("a full copy", |status| status.full.is_some()).await;
+    two.stop().await.unwrap();
+    let claims = |history: &quorate_backup::log::History| {
+        let entries = history.records.iter().map(|signed| &signed.record.entry);
+        entries.filter(|entry| matches!(entry, Entry::Claim(_))).count()
+    };
+    let archive = world.archive().await;
+    assert_eq!(archive.timelines()[1].parent, Some(from));
+    assert_eq!(claims(&archive.history(1).await.unwrap()), 1);
+    assert_eq!(claims(&archive.history(2).await.unwrap()), 1);
+}
+
+/// Another history under the same cluster id goes into another timeline, also if it is further on; the same one, seen
+/// again, does not, also if etcd was compacted just there.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_history_under_the_same_id() {
+    for version in [&versions()[0], &newest("3.6")] {
+        let mut world = World::new(version).await;
+        let id = world.endpoint().status().await.unwrap().cluster_id;
+        let agent = world.agent().await;
+        agent.until("a full copy", |status| status.full.is_some()).await;
+        // The newest revision puts and deletes.
+        puts(&world.endpoint(), 9).await;
+        let mixed = Txn {
+            then: vec![
+                Op::Put {
+                    key: b"put".to_vec(),
+                    value: b"value".to_vec(),
+                    lease: 0,
+                },
+                Op::Delete(Keys::prefix(b"key/")),
+            ],
+            ..Txn::default()
+        };
+        let mixed = world.endpoint().txn(mixed).await.unwrap().revision;
+        agent.until_archived(mixed).await;
+        world.endpoint().compact(mixed).await.unwrap();
+        world.restart().await;
+        let known = puts(&world.endpoint(), 1).await;
+        agent.until_archived(known).await;
+        agent.stop().await.unwrap();
+        world.restart().await;
+        let agent = world.agent().await;
+        let end = puts(&world.endpoint(), 2).await;
+        let status = agent.until_archived(end).await;
+        assert_eq!((status.timeline, status.missing), (Some(1), 0), "{version}");
+        agent.stop().await.unwrap();
+
+        // While no agent runs.
+        world.begin_anew().await;
+        assert_eq!(world.endpoint().status().await.unwrap().cluster_id, id);
+        let later = puts(&world.endpoint(), 40).await;
+        assert!(later > end);
+        let agent = world.agent().await;
+        let second = |status: &quorate_backup::agent::Status| status.timeline == Some(2);
+        agent
+            .until("a full copy in the second timeline", |status| {
+                second(status) && status.full.is_some()
+            })
+            .await;
+        let later = puts(&world.endpoint(), 3).await;
+        agent.until_archived(later).await;
+
+        // While one does.
+        world.begin_anew().await;
+        let newest = puts(&world.endpoint(), 80).await;
+        assert!(newest > later);
+        agent
+            .until("a full copy in the third timeline", |status| {
+                status.timeline == Some(3) && status.full.is_some()
+            })
+            .await;
+        let newest = puts(&world.endpoint(), 3).await;
+        agent.until_archived(newest).await;
+        agent.stop().await.unwrap();
+
+        let archive = world.archive().await;
+        assert_eq!(archive.timelines().len(), 3);
+        for (timeline, ends, fulls) in [(1, end, 1), (2, later, 1), (3, newest, 1)] {
+            let history = archive.history(timeline).await.unwrap();
+            assert_eq!(sequence(&history).1, ends, "{version} {timeline}");
+            assert_eq!(history.fulls().len(), fulls, "{version} {timeline}");
+            assert_eq!(history.faults, []);
+        }
+        let rows = archived_rows(&archive, &archive.history(3).await.unwrap()).await;
+        let mut expected = world.etcd_rows().await;
+        expected.retain(|revision, _| rows.first_key_value().is_some_and(|(first, _)| revision >= first));
+        assert_eq!(rows, expected);
+    }
 }
 
 /// Users and roles: a change of them leads to a full copy, on every version that tells.

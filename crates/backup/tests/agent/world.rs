@@ -63,6 +63,14 @@ impl World {
         self.server = Some(serve(&self.start).await);
     }
 
+    /// Ends etcd and starts it with nothing, as the same member of the same cluster.
+    pub async fn begin_anew(&mut self) {
+        let server = self.server.take().unwrap();
+        tokio::task::spawn_blocking(|| server.kill()).await.unwrap();
+        std::fs::remove_dir_all(self.dir.path().join("m0")).unwrap();
+        self.server = Some(serve(&self.start).await);
+    }
+
     pub fn archive_dir(&self) -> PathBuf {
         self.dir.path().join("archive")
     }

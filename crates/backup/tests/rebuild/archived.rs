@@ -232,6 +232,7 @@ async fn write_deltas(
                 },
                 Lease { id: 9999, ttl: None },
             ],
+            last: None,
         };
         log.append(Entry::Delta(delta), timestamp(time_of(last) + 3))
             .await

@@ -139,7 +139,7 @@ async fn whatever_the_pieces_the_sequence_is_whole() {
                 written(&place, job, &mut end, &mut rows).await;
             }
             intake.flush(busy.is_some(), false).await.unwrap();
-            assert_eq!(intake.go_on(busy.is_some()).await.unwrap(), Taken::Taken);
+            assert_eq!(intake.go_on(busy.is_some()).await.unwrap(), Taken::Well);
             if busy.is_none() {
                 busy = intake.outbox.pop_front();
             }
@@ -162,7 +162,7 @@ async fn whatever_the_pieces_the_sequence_is_whole() {
             let last = revision_of(&events[upto - 1]);
             complete = complete.max(if continues { last - 1 } else { last });
             let taken = intake.take(batch(&events[next..upto], continues), busy.is_some());
-            assert_eq!(taken.await.unwrap(), Taken::Taken);
+            assert_eq!(taken.await.unwrap(), Taken::Well);
             next = upto;
         }
         assert_eq!(intake.complete(), revision_of(events.last().unwrap()));
@@ -184,7 +184,7 @@ async fn holes_are_asked_about_and_then_told() {
     let first = [event(11, 0, 5)];
     assert_eq!(
         intake.take(batch(&first, false), false).await.unwrap(),
-        Taken::Taken
+        Taken::Well
     );
     let later = [event(14, 0, 5)];
     for _ in 1..HOLES_BEFORE_GAP {
@@ -198,7 +198,7 @@ async fn holes_are_asked_about_and_then_told() {
     intake.opened();
     assert_eq!(
         intake.take(batch(&later, false), false).await.unwrap(),
-        Taken::Taken
+        Taken::Well
     );
     intake.flush(false, true).await.unwrap();
     intake.seal().await.unwrap();

@@ -49,6 +49,7 @@ pub async fn run(root: Option<PathBuf>, arguments: Now) -> Result<(), Failure> {
             cluster: &cluster,
             writer: &writer,
             adopt: arguments.new_timeline,
+            other: None,
         };
         let mut place = open(opening).await?;
         let take = TakeFull {
