@@ -8,6 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use quorate_workloads::Addresses;
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The versions in the cache, oldest first, with the directories of their programs.
@@ -60,11 +62,7 @@ impl Etcd {
     /// A member named `name` on `data_dir`; healthy. Without others it is a cluster of its own.
     pub fn start_on(programs: &Path, dir: &Path, data_dir: &Path, name: &str, more: &[&str]) -> Etcd {
         std::fs::create_dir_all(dir).unwrap();
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client, peer] = free
-            .each_ref()
-            .map(|l| format!("http://127.0.0.1:{}", l.local_addr().unwrap().port()));
-        drop(free);
+        let Addresses { client, peer } = Addresses::free();
         let log = dir.join("etcd.log");
         let mut command = Command::new(programs.join("etcd"));
         command

@@ -1,8 +1,8 @@
 //! `quorate snapshot restore`, and real etcd on what it made: one member, three, an older revision, a raised one.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use quorate_workloads::Addresses;
 use serde_json::Value;
 
 use crate::etcd::{Etcd, newest, versions};
@@ -14,12 +14,7 @@ fn json(text: &str) -> Value {
 
 /// Peer URLs that are free.
 fn peers(count: usize) -> Vec<String> {
-    let free: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-        .collect();
-    free.iter()
-        .map(|l| format!("http://{}", l.local_addr().unwrap()))
-        .collect()
+    (0..count).map(|_| Addresses::free().peer).collect()
 }
 
 /// A snapshot: a=1 at 2, b=1 at 3, a=2 at 4, b deleted at 5.

@@ -1,7 +1,7 @@
 //! A volume, the pods on it, and the containers in them.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use quorate_core::model::{Generation, MemberName, PeerUrl, Token, Version};
 use quorate_pod::contract::FORMAT;
 use quorate_pod::{GoAhead, How, Report};
+use quorate_workloads::free_port;
 use tempfile::TempDir;
 
 /// How long anything may take.
@@ -73,12 +74,9 @@ impl Slot {
     pub fn new() -> Slot {
         let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("volume")).unwrap();
-        // Both are held while they are chosen, so that they differ.
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client, peer] = free.each_ref().map(|socket| socket.local_addr().unwrap().port());
         Slot {
             dir,
-            ports: (client, peer),
+            ports: (free_port(), free_port()),
         }
     }
 

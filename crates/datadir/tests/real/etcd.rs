@@ -4,10 +4,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use quorate_workloads::free_port;
 
 /// The etcd binaries in the cache, oldest version first.
 pub fn binaries() -> Vec<(String, PathBuf)> {
@@ -58,12 +60,7 @@ impl Etcd {
     }
 
     pub fn spawn(binary: &Path, root: &Path, extra: &[&str]) -> Etcd {
-        // Both ports are held while they are chosen, so that they differ.
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client_port, peer_port] = free
-            .each_ref()
-            .map(|listener| listener.local_addr().unwrap().port());
-        drop(free);
+        let [client_port, peer_port] = [(); 2].map(|()| free_port());
         let (client, peer) = (
             format!("http://127.0.0.1:{client_port}"),
             format!("http://127.0.0.1:{peer_port}"),

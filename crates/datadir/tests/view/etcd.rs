@@ -2,11 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use quorate_workloads::free_port;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,9 +55,7 @@ pub struct Etcd {
 impl Etcd {
     /// A new member in `dir`, healthy.
     pub fn start(programs: &Path, dir: &Path) -> Etcd {
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client, peer] = free.each_ref().map(|l| l.local_addr().unwrap().to_string());
-        drop(free);
+        let [client, peer] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
         let data_dir = dir.join("data");
         let log = dir.join("etcd.log");
         let child = Command::new(programs.join("etcd"))

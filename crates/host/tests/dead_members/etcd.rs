@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use quorate_workloads::free_port;
 use serde_json::{Value, json};
 
 /// The newest etcd of every minor in the cache, oldest first.
@@ -299,11 +300,7 @@ fn int(value: &Value) -> i64 {
 
 /// A client and a peer port that are free.
 pub fn free_ports() -> (u16, u16) {
-    let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    let [port, peer] = free
-        .each_ref()
-        .map(|listener| listener.local_addr().unwrap().port());
-    (port, peer)
+    (free_port(), free_port())
 }
 
 impl Asking {
