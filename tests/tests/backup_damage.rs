@@ -68,10 +68,14 @@ fn files(below: &Path) -> Vec<PathBuf> {
     let mut directories = vec![below.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => directories.push(path),
-                false => files.push(path),
+            let entry = entry.unwrap();
+            // The store's own: drafts, and what it is known by.
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            match entry.path().is_dir() {
+                true => directories.push(entry.path()),
+                false => files.push(entry.path()),
             }
         }
     }

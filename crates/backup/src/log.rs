@@ -198,6 +198,9 @@ impl Log {
 
     /// Appends an entry, behind whatever others have appended meanwhile.
     pub async fn append(&mut self, entry: Entry, at: Timestamp) -> Result<Signed, Error> {
+        if self.tail.next == 1 {
+            self.announce(at).await?;
+        }
         for _ in 0..TRIES {
             if self.is_stale() {
                 self.look_again().await?;
@@ -256,6 +259,16 @@ impl Log {
             ),
             "too much writes this archive at once; stop some of it",
         ))
+    }
+
+    /// Before the first record it is said that there are none: records of which nothing is said have lost something.
+    async fn announce(&self, at: Timestamp) -> Result<(), Error> {
+        match self.head().await {
+            Ok(None) => self.say_head(0, at).await,
+            // One that cannot be read is overwritten later.
+            Ok(Some(_)) | Err(Error::Damaged { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The epoch to write under; an error if another agent has taken over.

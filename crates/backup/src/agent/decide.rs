@@ -245,7 +245,7 @@ pub fn standing(
     now: Timestamp,
 ) -> Standing {
     let claim = |why: String| Standing::Claim(why);
-    match head {
+    match head.filter(|head| head.number > 0) {
         None => claim("no agent wrote before".to_owned()),
         Some(head) if head.every == 0 => claim(format!("{} stopped", head.writer)),
         Some(head) if head.writer == me && !relieved => claim("it was this agent's before".to_owned()),

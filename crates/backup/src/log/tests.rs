@@ -226,6 +226,17 @@ async fn the_oldest_may_go_if_a_record_says_so() {
 }
 
 #[tokio::test]
+async fn a_log_that_has_just_begun_has_lost_nothing() {
+    let place = place().await;
+    let mut log = Log::open(&place.store, 1, "one").await.unwrap();
+    log.append(gap(1), now()).await.unwrap();
+    assert_eq!(History::read(&place.store, 1).await.unwrap().faults, []);
+    fs::remove_file(place.path.join(names::head(1))).unwrap();
+    let faults = History::read(&place.store, 1).await.unwrap().faults;
+    assert_eq!(faults[0].object, names::head(1));
+}
+
+#[tokio::test]
 async fn what_is_put_away_while_it_is_read_is_no_fault() {
     let place = place().await;
     let mut log = filled(&place, 130).await;

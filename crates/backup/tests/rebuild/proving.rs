@@ -129,11 +129,12 @@ pub async fn every_file(told: &Told, made: &Archived) {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut tried = 0;
     for path in files(&dir) {
-        if path.components().any(|part| part.as_os_str() == ".drafts") {
+        let name = path.strip_prefix(&dir).unwrap().to_str().unwrap().to_owned();
+        // The store's own: drafts, and what it is known by.
+        if name.starts_with('.') {
             continue;
         }
         let sound = fs::read(&path).unwrap();
-        let name = path.strip_prefix(&dir).unwrap().to_str().unwrap().to_owned();
         let flips = iter::repeat_with(|| Some(rng.usize(..sound.len() * 8))).take(2);
         // Whether a mark should be there nothing tells but the mark.
         let gone = [None].into_iter().filter(|_| !name.starts_with("restored/"));
