@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::server::Server;
 
 /// How long it may take to write what it saw, or to end.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// How long it may take to restore or to compact.
 const LONGEST: Duration = Duration::from_secs(1800);
 /// What a pipe holds for one who does not read yet.
