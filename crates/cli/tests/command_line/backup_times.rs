@@ -71,7 +71,8 @@ fn a_mistake_between_two_times_is_undone() {
     agent.stop();
 }
 
-/// What comes of a question, on a terminal, that `keys` are typed at.
+/// What comes of a question, on a terminal, that `keys` are typed at. The shell in between gives way: one that stays
+/// hears Ctrl-C too, and some then end by it, whatever their child said.
 fn answered(sandbox: &Sandbox, words: &[&str], keys: &[u8]) -> (Option<i32>, String) {
     let command = sandbox.command(words);
     let quoted: Vec<String> = std::iter::once(command.get_program())
@@ -85,7 +86,7 @@ fn answered(sandbox: &Sandbox, words: &[&str], keys: &[u8]) -> (Option<i32>, Str
             "--quiet",
             "--return",
             "--command",
-            &quoted.join(" "),
+            &format!("exec {}", quoted.join(" ")),
             "/dev/null",
         ])
         .current_dir(sandbox.path(""))
