@@ -1,6 +1,6 @@
 //! A snapshot file on its way into an archive, frame by frame.
 //!
-//! In: a file. Out: an object in the store; it counts once a record names it. Two frames are packed while others are
+//! In: a file. Out: an object in the store; it counts once a record names it. Some frames are packed while others are
 //! uploaded. Memory: a few frames.
 //! Never: an object left half written on purpose: what fails is taken back.
 
@@ -17,8 +17,8 @@ use crate::{Archive, Error, Upload};
 
 /// A frame of a full copy, unpacked.
 pub(crate) const FRAME_BYTES: u64 = 1 << 20;
-/// Frames that are packed at once.
-const PACKED_AT_ONCE: usize = 2;
+/// Frames that are packed at once, or wait until those before them are written.
+const PACKED_AT_ONCE: usize = 4;
 
 /// Uploads the file `path` as the object `name`.
 pub(crate) async fn deposit(

@@ -4,6 +4,7 @@
 //! rows put behind the last ones ([`Edit`]). All of it is sequential: this is no database, there are no transactions.
 //! Never: a page believed that does not hold together; an existing file of etcd's written to.
 
+mod ahead;
 mod build;
 mod check;
 mod edge;
@@ -24,6 +25,7 @@ pub use pages::Pages;
 pub use rows::{KeyAndValue, Rows};
 pub use write::BoltWriter;
 
+pub(crate) use ahead::{Then, ahead};
 pub(crate) use file::DIGEST;
 pub(crate) use meta::{Metas, read_metas};
 

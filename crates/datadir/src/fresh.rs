@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::assemble::{Assembly, Into, Ready, Shape, assemble};
-use crate::bolt::Bolt;
+use crate::bolt::{Bolt, DIGEST};
 use crate::digest;
 use crate::durable::Draft;
 use crate::mvcc::Source;
@@ -61,15 +61,22 @@ pub fn write_snapshot(assembly: Assembly<'_>, path: &Path, progress: &Progress) 
         passing: true,
     };
     let made = assemble(ready, rest, &mut AsItIs, &into, progress)?;
-    progress.expect(made.size);
-    digest::append(draft.file(), path, progress)?;
     let source = Source::of(Bolt::from_file(again()?, &temporary)?)?;
-    let verdict = verify(&source, progress)?;
+    progress.expect(made.size);
+    // Both read the whole file: side by side, what one has read the other finds in memory.
+    let (digest, verdict) = std::thread::scope(|scope| {
+        let hashing = scope.spawn(|| digest::append(draft.file(), path, progress));
+        let verdict = verify(&source, progress);
+        (hashing.join().unwrap_or(Err(Error::Cancelled)), verdict)
+    });
     let fresh = Fresh {
         revision: source.current_revision(),
         compact_revision: source.compact_revision(),
-        bytes: source.bolt().length(),
-        verdict,
+        bytes: source.bolt().length() + DIGEST,
+        verdict: Verdict {
+            digest: Some(digest?),
+            ..verdict?
+        },
     };
     if fresh.revision != made.revision {
         return Err(Error::Damaged {

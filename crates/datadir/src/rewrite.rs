@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::Error;
-use crate::bolt::{Bolt, BoltWriter, Edit, KeyAndValue, Rows};
+use crate::bolt::{Bolt, BoltWriter, Edit, KeyAndValue, Rows, Then, ahead};
 use crate::mvcc::{HashRows, Kept, Lease, Revision, RowKey, Source, bucket, kept, lease_row, meta};
 use crate::progress::Progress;
 
@@ -227,14 +227,14 @@ impl Copied<'_> {
     fn copy(
         &mut self,
         bolt: &Bolt,
-        mut rows: Rows<'_>,
+        rows: Rows<'_>,
         out: &mut Hashing,
         progress: &Progress,
     ) -> Result<(), Error> {
         let (changes, compaction) = (self.changes, self.compaction);
         let whole = changes.cut.is_none() && compaction.is_none();
         let mut number = 0;
-        while let Some(row) = rows.next_row()? {
+        ahead(rows, |row| {
             if row.bucket {
                 return Err(bolt.damaged(row.place, "there is a bucket inside a bucket"));
             }
@@ -242,7 +242,7 @@ impl Copied<'_> {
                 let key = RowKey::read(row.key).map_err(|why| bolt.damaged(row.place, why))?;
                 let main = key.revision.main;
                 if changes.cut.is_some_and(|cut| main > cut) {
-                    break;
+                    return Ok(Then::Stop);
                 }
                 let superseded = compaction.is_some_and(|(at, kept)| {
                     // A deletion at that very revision is kept, as etcd keeps it: whoever watches from there must see it.
@@ -253,13 +253,13 @@ impl Copied<'_> {
                     hash.take(key, row.key, row.value);
                 }
                 if superseded {
-                    continue;
+                    return Ok(Then::GoOn);
                 }
             }
             out.put(row.key, row.value)?;
             progress.add((row.key.len() + row.value.len()) as u64)?;
-        }
-        Ok(())
+            Ok(Then::GoOn)
+        })
     }
 }
 

@@ -107,7 +107,7 @@ pub fn verify_member(data_dir: &Path, progress: &Progress) -> Result<MemberVerdi
 pub fn verify(source: &Source, progress: &Progress) -> Result<Verdict, Error> {
     let bolt = source.bolt();
     let recorded = digest::recorded(bolt)?;
-    let passes = 1 + u64::from(recorded.is_some()) + u64::from(source.compact_revision().is_some());
+    let passes = 1 + u64::from(recorded.is_some());
     progress.expect(bolt.size().saturating_mul(passes));
     // Both read the whole file: side by side, what one has read the other finds in memory.
     let (hashed, walked) = std::thread::scope(|scope| {
@@ -132,6 +132,7 @@ pub fn verify(source: &Source, progress: &Progress) -> Result<Verdict, Error> {
     let hash_kv = match walked.hash_kv {
         Some(hash_kv) => hash_kv,
         None => {
+            progress.expect(bolt.size());
             let kept = Some(walked.history.kept());
             let mut hash = HashRows::new(source.current_revision(), source.compact_revision(), kept);
             each_row(source, i64::MAX, progress, |row, key, value| {
@@ -155,6 +156,7 @@ struct Walked {
     structure: Structure,
     hash: u32,
     history: History,
+    /// `None` if it leaves out rows, which are only known now.
     hash_kv: Option<HashKv>,
 }
 
@@ -163,7 +165,7 @@ fn walk(source: &Source, progress: &Progress) -> Result<Walked, Error> {
     let compacted = source.compact_revision();
     let mut hash = 0;
     let mut history = History::new(compacted, source.numbers().compaction_is_done);
-    let mut stream = HashRows::new(source.current_revision(), None, None);
+    let mut hash_kv = HashRows::new(source.current_revision(), compacted, None);
     let structure = bolt.check(|name, row| {
         let Some(row) = row else {
             hash = crc32c::crc32c_append(hash, name);
@@ -176,9 +178,7 @@ fn walk(source: &Source, progress: &Progress) -> Result<Walked, Error> {
             }
             let key = RowKey::read(row.key)?;
             history.take(key, &KeyValue::read(row.value)?)?;
-            if compacted.is_none() {
-                stream.take(key, row.key, row.value);
-            }
+            hash_kv.take(key, row.key, row.value);
             Ok(())
         };
         judge().map_err(|why| bolt.damaged(row.place, why))?;
@@ -187,7 +187,7 @@ fn walk(source: &Source, progress: &Progress) -> Result<Walked, Error> {
     Ok(Walked {
         structure,
         hash,
+        hash_kv: (!history.any_superseded()).then(|| hash_kv.finish()),
         history,
-        hash_kv: compacted.is_none().then(|| stream.finish()),
     })
 }

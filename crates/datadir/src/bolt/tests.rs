@@ -213,3 +213,50 @@ fn count(path: &std::path::Path) -> Result<u64, Error> {
     }
     Ok(count)
 }
+
+#[test]
+fn rows_read_ahead_are_the_same_and_end_where_they_should() {
+    let (_dir, path) = temporary();
+    let mut rows = numbered(3_000, 500);
+    // One that is larger than a batch, and than what a batch is kept for.
+    rows.insert(1_500u64.to_be_bytes().to_vec(), vec![7; 2 << 20]);
+    write(&Buckets::from([(b"key".to_vec(), rows.clone())]), 4096, &path);
+    let bolt = Bolt::open(&path).unwrap();
+    let all = || bolt.bucket(b"key").unwrap().unwrap();
+    let mut found = BTreeMap::new();
+    ahead(all(), |row| {
+        assert!(!row.bucket);
+        found.insert(row.key.to_vec(), row.value.to_vec());
+        Ok(Then::GoOn)
+    })
+    .unwrap();
+    assert!(found == rows);
+
+    let mut count = 0;
+    ahead(all(), |_| {
+        count += 1;
+        Ok(if count == 10 { Then::Stop } else { Then::GoOn })
+    })
+    .unwrap();
+    assert_eq!(count, 10);
+    assert!(matches!(
+        ahead(all(), |_| Err(Error::Cancelled)),
+        Err(Error::Cancelled)
+    ));
+
+    // Damage behind the rows that were taken already.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = 2_999u64.to_be_bytes();
+    let has_last = |page: &[u8]| page[8] == 2 && page.windows(8).any(|bytes| bytes == last);
+    let last_leaf = bytes.chunks(4096).rposition(has_last).unwrap();
+    bytes[last_leaf * 4096] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let bolt = Bolt::open(&path).unwrap();
+    let mut count = 0;
+    let damaged = ahead(bolt.bucket(b"key").unwrap().unwrap(), |_| {
+        count += 1;
+        Ok(Then::GoOn)
+    });
+    assert!(matches!(damaged, Err(Error::Damaged { .. })), "{damaged:?}");
+    assert!((2_900..3_000).contains(&count), "{count}");
+}

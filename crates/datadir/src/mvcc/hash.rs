@@ -15,6 +15,7 @@ use super::index::{Kept, KeyIndex};
 use super::row::{KeyValue, RowKey};
 use super::source::Source;
 use crate::Error;
+use crate::bolt::{Then, ahead};
 use crate::progress::Progress;
 
 /// A HashKV, and what it is of.
@@ -165,17 +166,16 @@ pub(crate) fn each_row(
     mut take: impl FnMut(RowKey, &[u8], &[u8]) -> Result<(), &'static str>,
 ) -> Result<(), Error> {
     let bolt = source.bolt();
-    let mut rows = source.history()?;
-    while let Some(row) = rows.next_row()? {
+    ahead(source.history()?, |row| {
         let place = row.place;
         let key = RowKey::read(row.key).map_err(|why| bolt.damaged(place, why))?;
         if key.revision.main > revision {
-            break;
+            return Ok(Then::Stop);
         }
         take(key, row.key, row.value).map_err(|why| bolt.damaged(place, why))?;
         progress.add((row.key.len() + row.value.len()) as u64)?;
-    }
-    Ok(())
+        Ok(Then::GoOn)
+    })
 }
 
 #[cfg(test)]

@@ -104,6 +104,10 @@ impl State {
     fn version(self) -> u32 {
         u32::from_ne_bytes(self.version)
     }
+
+    fn row(self) -> u32 {
+        u32::from_ne_bytes(self.row)
+    }
 }
 
 /// The rows of a history as they pass by, each held against those before it.
@@ -116,6 +120,10 @@ pub(crate) struct History {
     last: Option<RowKey>,
     /// Rows so far.
     rows: u32,
+    /// How many of them the compaction reaches.
+    early: u32,
+    /// One of those is not the last of a key that is there.
+    superseded: bool,
 }
 
 impl History {
@@ -128,6 +136,8 @@ impl History {
             done,
             last: None,
             rows: 0,
+            early: 0,
+            superseded: false,
         }
     }
 
@@ -140,16 +150,20 @@ impl History {
             .ok_or("there are more rows than can be counted")?;
         self.order(row)?;
         self.last = Some(row);
+        let main = row.revision.main;
+        let whole = main > self.compacted;
+        if !whole {
+            self.early = self.rows;
+        }
         if *kv == KeyValue::default() {
             // What a restore puts there to have the revisions go on from a higher one.
-            let bump = !row.tombstone && row.revision.main <= self.compacted;
+            self.superseded = true;
+            let bump = !row.tombstone && !whole;
             return if bump { Ok(()) } else { Err("it has no key") };
         }
         if kv.key.is_empty() {
             return Err("it has no key");
         }
-        let main = row.revision.main;
-        let whole = main > self.compacted;
         if row.tombstone {
             let only_key = KeyValue {
                 key: kv.key,
@@ -161,7 +175,11 @@ impl History {
             if self.done && main < self.compacted {
                 return Err("it is a deletion that the compaction took away");
             }
-            return match self.keys.remove(kv.key) {
+            let before = self.keys.remove(kv.key);
+            self.supersede(before);
+            // A deletion at the compaction is kept for whoever watches from there, and is in no hash.
+            self.superseded |= main < self.compacted;
+            return match before {
                 None if whole => Err("it deletes a key that is not there"),
                 _ => Ok(()),
             };
@@ -174,6 +192,7 @@ impl History {
         }
         let state = State::new(kv.create_revision, kv.version, number);
         let before = self.keys.insert(kv.key, state);
+        self.supersede(before);
         let follows = match before {
             Some(before) if whole => {
                 kv.create_revision == before.create() && kv.version as u32 == before.version().wrapping_add(1)
@@ -193,6 +212,10 @@ impl History {
         } else {
             Err("its numbers of creation and version do not follow those of the key before")
         }
+    }
+
+    fn supersede(&mut self, before: Option<State>) {
+        self.superseded |= before.is_some_and(|before| before.row() < self.early);
     }
 
     /// Revisions that were not compacted have no holes, and the changes of each are numbered from zero.
@@ -227,11 +250,16 @@ impl History {
         u64::from(self.rows)
     }
 
+    /// Did rows pass by, up to the compaction, that its HashKV leaves out?
+    pub(crate) fn any_superseded(&self) -> bool {
+        self.superseded
+    }
+
     /// The rows that are the last of a key that is there.
     pub(crate) fn kept(&self) -> Kept {
         let mut kept = Kept::none(self.rows());
         for state in self.keys.values() {
-            kept.add(u64::from(u32::from_ne_bytes(state.row)));
+            kept.add(u64::from(state.row()));
         }
         kept
     }
@@ -315,6 +343,35 @@ mod tests {
         assert_eq!((history.live(), history.rows()), (2, 5));
         let kept = history.kept();
         assert_eq!((0..5).filter(|r| kept.has(*r)).collect::<Vec<_>>(), [2, 4]);
+    }
+
+    #[test]
+    fn what_a_hash_leaves_out_is_noticed_as_it_passes() {
+        let begun = || {
+            let mut history = History::new(Some(10), false);
+            history.take(row(4, 0, false), &put(b"a", 2, 4, 2)).unwrap();
+            history.take(row(10, 0, true), &deletion(b"c")).unwrap();
+            assert!(!history.any_superseded());
+            history
+        };
+        let then = |row: RowKey, kv: &KeyValue<'_>| {
+            let mut history = begun();
+            history.take(row, kv).unwrap();
+            history.any_superseded()
+        };
+        assert!(!then(row(11, 0, false), &put(b"b", 11, 11, 1)));
+        assert!(then(row(11, 0, false), &put(b"a", 2, 11, 3)));
+        assert!(then(row(11, 0, true), &deletion(b"a")));
+        let mut history = begun();
+        history.take(row(11, 0, false), &put(b"b", 11, 11, 1)).unwrap();
+        history.take(row(12, 0, false), &put(b"b", 11, 12, 2)).unwrap();
+        assert!(!history.any_superseded(), "later rows are all hashed");
+        let mut history = History::new(Some(10), false);
+        history.take(row(5, 0, true), &deletion(b"c")).unwrap();
+        assert!(history.any_superseded());
+        let mut history = History::new(Some(10), true);
+        history.take(row(5, 0, false), &KeyValue::default()).unwrap();
+        assert!(history.any_superseded());
     }
 
     #[test]
