@@ -7,6 +7,7 @@ mod install;
 mod launch_in_pod;
 mod launch_member;
 mod logs;
+mod made;
 mod operator;
 mod prepare;
 mod redeploy;

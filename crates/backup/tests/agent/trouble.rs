@@ -278,14 +278,9 @@ async fn one_revision_of_many_keys() {
 async fn agents_meet() {
     let world = World::new(&newest("3.6")).await;
     let endpoint = world.endpoint();
-    let named = async |name: &str| {
-        let mut options = world.options().await;
-        options.writer = name.to_owned();
-        Agent::start(options)
-    };
-    let one = named("one").await;
+    let one = world.agent_named("one").await;
     one.until("a full copy", |status| status.full.is_some()).await;
-    let two = named("two").await;
+    let two = world.agent_named("two").await;
     let writer = "one".to_owned();
     two.until("standing by", |status| {
         status.state
@@ -297,7 +292,7 @@ async fn agents_meet() {
     let revision = puts(&endpoint, 5).await;
     one.until_archived(revision).await;
     // One of the same name takes over at once: it is the first one, started anew as far as it can know.
-    let again = named("one").await;
+    let again = world.agent_named("one").await;
     again
         .until("writing", |status| status.state == State::Writing)
         .await;
@@ -337,15 +332,10 @@ async fn agents_meet() {
 async fn a_cluster_is_restored_while_one_stands_by() {
     let world = World::new(&newest("3.6")).await;
     let endpoint = world.endpoint();
-    let named = async |name: &str| {
-        let mut options = world.options().await;
-        options.writer = name.to_owned();
-        Agent::start(options)
-    };
-    let one = named("one").await;
+    let one = world.agent_named("one").await;
     let revision = puts(&endpoint, 5).await;
     one.until_archived(revision).await;
-    let two = named("two").await;
+    let two = world.agent_named("two").await;
     two.until("standing by", |status| {
         matches!(status.state, State::StandingBy { .. })
     })

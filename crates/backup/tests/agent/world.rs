@@ -101,6 +101,13 @@ impl World {
         Agent::start(self.options().await)
     }
 
+    /// One that others are to tell from theirs.
+    pub async fn agent_named(&self, name: &str) -> Agent {
+        let mut options = self.options().await;
+        options.writer = name.to_owned();
+        Agent::start(options)
+    }
+
     pub async fn history(&self) -> History {
         self.archive().await.history(1).await.unwrap()
     }

@@ -4,7 +4,6 @@ mod compact;
 mod copy;
 mod etcdbr;
 mod list;
-mod made;
 mod now;
 mod place;
 mod prune;

@@ -55,7 +55,7 @@ pub async fn run(arguments: &Compact) -> Result<(), Failure> {
     };
     let progress = Arc::new(Progress::new());
     let work = compact(&archive, &wanted, &progress, Timestamp::now());
-    let compacted = watched::watch("compacted", &progress, work).await?;
+    let compacted = watched::watch("compacted", archive.store(), &progress, work).await?;
     let full = &compacted.full;
     let shown = Shown {
         object: full.facts.object.clone(),

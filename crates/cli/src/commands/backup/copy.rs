@@ -23,7 +23,7 @@ pub async fn run(arguments: &Copy) -> Result<(), Failure> {
     let progress = Arc::new(Progress::new());
     let writer = place::writer();
     let work = copy(&archive, &to, &writer, &progress, Timestamp::now());
-    let copied = watched::watch("copied", &progress, work).await?;
+    let copied = watched::watch("copied", archive.store(), &progress, work).await?;
     form::show(arguments.output, &copied, || page(&copied))?;
     match copied.damaged.len() {
         0 => Ok(()),

@@ -15,12 +15,12 @@ use quorate_backup::{Archive, Store};
 use quorate_datadir::{Members, Progress};
 use serde::Serialize;
 
-use super::made::Made;
 use super::served::Etcds;
 use super::verify::wrong;
 use super::{place, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::{Compact, Copy, Level, List, Restore, Verify};
+use crate::commands::made::Made;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::table::{Cell, draw};
@@ -65,12 +65,12 @@ pub async fn restored(
 ) -> Result<(), Failure> {
     let began = std::time::Instant::now();
     no_timelines(arguments.timeline)?;
-    let way = watched::or_stop(async { Ok(Way::among(store, listing, to).await?) }).await?;
+    let way = watched::reading(store, Way::among(store, listing, to)).await?;
     let people = arguments.output == Form::Table;
     if people {
         say::print(&plan_page(&way));
     }
-    let cluster_id = judge(&way, members)?;
+    judge(&way, members)?;
     let consents = way.consents();
     if arguments.dry_run {
         if people {
@@ -87,8 +87,8 @@ pub async fn restored(
         }
     };
     let work = restore(way, members, &progress, &mut tell);
-    let outcome = watched::watch("restored", &progress, work).await?;
-    let made = Made::of(members, &outcome.members, cluster_id, began)?;
+    let outcome = watched::watch("restored", store, &progress, work).await?;
+    let made = Made::of(members, &outcome.members, began)?;
     made.warn();
     let leases: Vec<String> = outcome.leases.ids.iter().map(|id| format!("{id:x}")).collect();
     if !leases.is_empty() {
@@ -114,7 +114,7 @@ pub async fn restored(
         leases,
         plan: plan_shown(&outcome.way),
     };
-    form::show(arguments.output, &shown, || shown.made.page())
+    form::show(arguments.output, &shown, || format!("\n{}", shown.made.page()))
 }
 
 /// It has one history, without a name.
@@ -160,7 +160,7 @@ pub async fn converted(arguments: &Copy, from: &Store, to: &Store) -> Result<(),
     };
     let progress = Arc::new(Progress::new());
     let work = convert(from, &mut archive, wanted, &progress, now);
-    let converted = watched::watch("converted", &progress, work).await?;
+    let converted = watched::watch("converted", from, &progress, work).await?;
     for (object, why) in &converted.passed_over {
         say::warning(&format!("{object} is passed over: {why}"));
     }
@@ -204,7 +204,7 @@ pub async fn verified(
         Level::Rebuilt => Depth::Rebuilt(scratch),
         Level::Served => Depth::Served(scratch, &etcds),
     };
-    let report = watched::watch("verified", &progress, verify(store, depth, &progress)).await?;
+    let report = watched::watch("verified", store, &progress, verify(store, depth, &progress)).await?;
     form::show(arguments.output, &report, || verified_page(&report))?;
     match report.findings.len() {
         0 => Ok(()),
@@ -244,7 +244,7 @@ pub async fn compacted(arguments: &Compact, store: &Store, scratch: &Path) -> Re
     }
     let progress = Arc::new(Progress::new());
     let work = compact(store, scratch, &progress, Timestamp::now());
-    let compacted = watched::watch("compacted", &progress, work).await?;
+    let compacted = watched::watch("compacted", store, &progress, work).await?;
     for (object, why) in &compacted.passed_over {
         say::warning(&format!("{object} is passed over: {why}"));
     }

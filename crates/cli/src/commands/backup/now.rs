@@ -82,7 +82,7 @@ pub async fn run(root: Option<PathBuf>, arguments: Now) -> Result<(), Failure> {
         place.log.raise_head(Timestamp::now()).await;
         Ok((full, place.origin.timeline, place.fenced))
     };
-    let (full, timeline, fenced) = watched::watch("copied", &progress, work).await?;
+    let (full, timeline, fenced) = watched::watch("copied", &store, &progress, work).await?;
     if !fenced {
         say::warning("this store creates one name twice: it cannot keep two agents apart, so run only one");
     }

@@ -57,7 +57,7 @@ pub async fn run(arguments: &Prune) -> Result<(), Failure> {
     }
     let seen = |bytes| progress.add(bytes).map_err(|_| Error::Cancelled);
     let work = prune::run(&archive, &options, &plan, now, seen);
-    let done = watched::watch("deleted", &progress, work).await?;
+    let done = watched::watch("deleted", archive.store(), &progress, work).await?;
     let troubles = done.troubles.clone();
     let shown = Shown {
         plan,

@@ -11,11 +11,11 @@ use quorate_backup::restore::{judge, restore};
 use quorate_datadir::{Members, Progress, Seat};
 use serde::Serialize;
 
-use super::made::Made;
 use super::place::{self, Found};
 use super::{etcdbr, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::Restore;
+use crate::commands::made::Made;
 use crate::commands::snapshot::{form, restore::minor};
 use crate::failure::Failure;
 use crate::render::facts;
@@ -80,7 +80,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         say::print(&plan_page(&plan));
     }
     // What is in the way is told by a dry run, too.
-    let cluster_id = judge(&plan, &members)?;
+    judge(&plan, &members)?;
     let consents = plan.consents();
     if arguments.dry_run {
         if people {
@@ -97,11 +97,11 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         }
     };
     let work = restore(plan, &members, &progress, since, &mut tell);
-    let outcome = watched::watch("restored", &progress, work).await?;
+    let outcome = watched::watch("restored", archive.store(), &progress, work).await?;
     for note in &outcome.notes {
         say::warning(note);
     }
-    let made = Made::of(&members, &outcome.members, cluster_id, began)?;
+    let made = Made::of(&members, &outcome.members, began)?;
     made.warn();
     let shown = Shown {
         made,
@@ -109,7 +109,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
         notes: outcome.notes.clone(),
         plan: plan_shown(&outcome.plan),
     };
-    form::show(arguments.output, &shown, || shown.made.page())
+    form::show(arguments.output, &shown, || format!("\n{}", shown.made.page()))
 }
 
 fn members(arguments: &Restore) -> Result<Members, Failure> {

@@ -79,7 +79,7 @@ pub async fn run(arguments: Undo) -> Result<(), Failure> {
     };
     let progress = Arc::new(Progress::new());
     let work = undo::plan(&archive, &wanted, &cluster, &progress, Timestamp::now());
-    let mut undoing = watched::watch("compared", &progress, work).await?;
+    let mut undoing = watched::watch("compared", archive.store(), &progress, work).await?;
     let people = arguments.output == Form::Table;
     if people {
         say::print(&page(&undoing));
@@ -95,7 +95,7 @@ pub async fn run(arguments: Undo) -> Result<(), Failure> {
     let progress = Arc::new(Progress::new());
     let done = {
         let work = undo::apply(&mut undoing, &cluster, &progress);
-        watched::watch("put back", &progress, work).await
+        watched::watch("put back", archive.store(), &progress, work).await
     };
     let done = done.map_err(|failure| {
         failure.and("What was put back before stays; done again, it goes on with the rest.")

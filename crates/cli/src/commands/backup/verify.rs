@@ -50,7 +50,7 @@ pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failur
         },
     };
     let work = verify(&archive, &options, &progress, Timestamp::now());
-    let report = watched::watch("verified", &progress, work).await?;
+    let report = watched::watch("verified", archive.store(), &progress, work).await?;
     form::show(arguments.output, &report, || page(&report))?;
     match (report.findings.len(), &report.proof) {
         (0, Some(_)) => Ok(()),

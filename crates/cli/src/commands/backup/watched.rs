@@ -20,16 +20,18 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Said when somebody asked to stop.
 const STOPPED: &str = "stopped; what was not done is left for the next time";
 
-/// Awaits `work`, which is `doing` something to bytes.
+/// Awaits `work`, which is `doing` something to bytes. Until it knows to how many, it is shown how much came from `store`.
 pub async fn watch<T>(
     doing: &'static str,
+    store: &Store,
     progress: &Arc<Progress>,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {
     let hear = |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot hear signals: {error}")));
     let (mut interrupt, mut terminate) = (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
     let mut work = std::pin::pin!(work);
-    let mut bar = Bar::new(doing).with_lines();
+    let before = store.received();
+    let (mut bar, mut begun) = (Bar::new("read").with_lines(), false);
     let mut ticks = tokio::time::interval(LOOK);
     let mut asked = false;
     loop {
@@ -41,8 +43,14 @@ pub async fn watch<T>(
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = ticks.tick() => {
-                let total = progress.total();
-                bar.show(progress.done(), (total > 0).then_some(total));
+                let (done, total) = (progress.done(), progress.total());
+                if !begun && done + total > 0 {
+                    (bar, begun) = (Bar::new(doing).with_lines(), true);
+                }
+                match begun {
+                    true => bar.show(done, (total > 0).then_some(total)),
+                    false => bar.show(store.received().saturating_sub(before), None),
+                }
                 continue;
             }
         }
@@ -68,14 +76,6 @@ pub async fn reading<T>(store: &Store, work: impl Future<Output = Result<T, Erro
             () = &mut stopped => return Err(Failure::failed(STOPPED)),
             _ = ticks.tick() => bar.show(store.received().saturating_sub(before), None),
         }
-    }
-}
-
-/// Awaits what does not tell how far it is: Ctrl-C ends it.
-pub async fn or_stop<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::select! {
-        done = work => done,
-        () = stop() => Err(Failure::failed(STOPPED)),
     }
 }
 

@@ -2,35 +2,17 @@
 
 use quorate_datadir::{Restore, restore};
 use semver::Version;
-use serde::Serialize;
 
 use super::{form, offline};
 use crate::arguments::snapshot::Restore as Arguments;
+use crate::commands::made::Made;
 use crate::failure::Failure;
-use crate::render::facts;
-use crate::say;
-
-/// What was made.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Shown {
-    data_dir: String,
-    name: String,
-    /// In hexadecimal digits, as etcd shows it.
-    member_id: String,
-    cluster_id: String,
-    revision: i64,
-    /// The oldest etcd that it is for.
-    version: String,
-    size: u64,
-    keys_without_lease: u64,
-}
 
 /// Makes it and says what it is.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let began = std::time::Instant::now();
     let member = arguments.member;
     let for_version = member.for_version.as_deref().map(minor).transpose()?;
-    let (data_dir, name) = (arguments.data_dir.display().to_string(), member.name.clone());
     let wanted = Restore {
         snapshot: arguments.file,
         data_dir: arguments.data_dir,
@@ -45,32 +27,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         for_version,
     };
     let restored = offline::run("copied", |progress| Ok(restore(&wanted, progress)?))?;
-    if restored.without_lease > 0 {
-        say::warning(&format!(
-            "{} keys go with a lease that the snapshot no longer has; they will not expire",
-            restored.without_lease
-        ));
-    }
-    let shown = Shown {
-        data_dir,
-        name,
-        member_id: format!("{:x}", restored.member_id),
-        cluster_id: format!("{:x}", restored.cluster_id),
-        revision: restored.revision,
-        version: restored.target.to_string(),
-        size: restored.size,
-        keys_without_lease: restored.without_lease,
-    };
-    form::show(arguments.output, &shown, || {
-        facts::page(&[
-            ("restored", shown.data_dir.clone()),
-            ("member", format!("{} ({})", shown.name, shown.member_id)),
-            ("cluster", shown.cluster_id.clone()),
-            ("revision", shown.revision.to_string()),
-            ("size", facts::size(shown.size)),
-            ("for", format!("etcd {}", shown.version)),
-        ])
-    })
+    let made = Made::one(&wanted.name, &wanted.data_dir, &restored, began);
+    made.warn();
+    form::show(arguments.output, &made, || made.page())
 }
 
 /// A version as people say it: `3.5`, or `3.5.16`.
