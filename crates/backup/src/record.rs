@@ -252,7 +252,7 @@ impl From<Lease> for (i64, Option<i64>) {
 }
 
 /// Changes that were lost to the archive.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gap {
     /// The first revision that is missing.

@@ -12,6 +12,7 @@ mod lineage;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use quorate_client::{Endpoint, Keys, Range};
 use quorate_datadir::view::Found;
@@ -21,7 +22,7 @@ use serde::Serialize;
 use crate::agent::Cluster;
 use crate::compact::Workshop;
 use crate::plan::{To, Wanted};
-use crate::{Archive, Error};
+use crate::{Archive, Error, fetch};
 
 pub use apply::Done;
 
@@ -29,6 +30,8 @@ pub use apply::Done;
 pub const KEYS_MAX: usize = 1_000_000;
 /// Keys that a live cluster is asked for at a time.
 const PAGE: i64 = 5_000;
+/// Keys whose values it is asked for at once.
+const ASKED_AT_ONCE: usize = 16;
 
 /// What is to be undone.
 #[derive(Debug, Clone, Copy)]
@@ -172,7 +175,7 @@ pub async fn plan(
     let work = Workshop::in_dir(wanted.scratch, "undo")?;
     let states = compare::rebuild(archive, (first, second), work.path(), progress, now).await?;
     let mut items = compare::differences(&states, (from, to), wanted, progress).await?;
-    judge(&endpoint, &states.before, wanted.prefix, &mut items).await?;
+    judge(&endpoint, &states.before, wanted.prefix, &mut items, progress).await?;
     Ok(Undoing {
         timeline: timeline.timeline,
         from,
@@ -214,6 +217,7 @@ async fn judge(
     before: &Arc<Source>,
     prefix: &[u8],
     items: &mut [Item],
+    progress: &Progress,
 ) -> Result<(), Error> {
     let mut keys = Keys::prefix(prefix);
     let mut live: Vec<i64> = vec![0; items.len()];
@@ -224,6 +228,7 @@ async fn judge(
             ..Range::of(keys.clone())
         });
         let page = page.await?;
+        progress.add(0).map_err(fetch::told)?;
         for pair in &page.pairs {
             if let Some(position) = compare::place(items, &pair.key) {
                 live[position] = pair.mod_revision;
@@ -234,13 +239,20 @@ async fn judge(
             _ => break,
         }
     }
-    for (item, live) in items.iter_mut().zip(live) {
-        if live != item.expected && matches!(item.fate, Fate::PutBack | Fate::Deleted) {
-            item.fate = match apply::is_as_before(endpoint, before, item).await? {
-                true => Fate::Already,
-                false => Fate::ChangedSince,
-            };
-        }
+    let due = |item: &Item| matches!(item.fate, Fate::PutBack | Fate::Deleted);
+    let changed = items.iter().zip(live).enumerate();
+    let changed = changed.filter(|(_, (item, live))| *live != item.expected && due(item));
+    let fates = futures::stream::iter(changed).map(async |(position, (item, _))| {
+        progress.add(0).map_err(fetch::told)?;
+        let fate = match apply::is_as_before(endpoint, before, item).await? {
+            true => Fate::Already,
+            false => Fate::ChangedSince,
+        };
+        Ok::<_, Error>((position, fate))
+    });
+    let fates: Vec<(usize, Fate)> = fates.buffer_unordered(ASKED_AT_ONCE).try_collect().await?;
+    for (position, fate) in fates {
+        items[position].fate = fate;
     }
     Ok(())
 }

@@ -158,7 +158,7 @@ async fn object(
         let piece = match from.get_range(&facts.object, at..end).await {
             Ok(piece) => piece,
             Err(error) => {
-                upload.abort().await?;
+                let _ = upload.abort().await;
                 return match error.is_missing() {
                     true => damaged("it is gone".to_owned()),
                     false => Err(error),
@@ -167,7 +167,7 @@ async fn object(
         };
         sum.update(&piece);
         if let Err(cancelled) = progress.add(end - at) {
-            upload.abort().await?;
+            let _ = upload.abort().await;
             return Err(cancelled.into());
         }
         upload.write(piece).await?;

@@ -26,6 +26,7 @@ use super::verify::look;
 use crate::compact::Workshop;
 use crate::fetch::told;
 use crate::plan::To;
+use crate::restore::rooms;
 use crate::{Deleted, Error, Store};
 
 const PIECE: usize = 1 << 20;
@@ -73,6 +74,10 @@ pub async fn compact(
         });
     }
     let workshop = Workshop::in_dir(scratch, "compact")?;
+    // It is there twice. What is compressed becomes larger; by how much shows when it is there.
+    for room in rooms([(workshop.path(), way.fetch_bytes().saturating_mul(2))])? {
+        room.suffices()?;
+    }
     let (file, at) = (workshop.path().join("full.db"), way.revision());
     let (way, made) = carry_out(way, progress, &mut |_| {}, || {
         let file = file.clone();

@@ -3,6 +3,7 @@
 //! ```text
 //! the oldest full that leads to the end ─▶ a full copy, read back and found right
 //! every change after it, each once      ─▶ deltas, with the times at which etcdbrctl saw them
+//! a hole, and the next full behind it   ─▶ a full copy, and a record of what is missing before it
 //! the newest full, if it is another one ─▶ a full copy
 //! ```
 //!
@@ -19,7 +20,7 @@ use quorate_datadir::{Assembly, Base, Progress, Revision, Source, write_snapshot
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::chain::{Plan, Wanted, plan};
+use super::chain::{Plan, Unreachable, Wanted, plan};
 use super::fetch::StoreObjects;
 use super::full::FullArrival;
 use super::list::{Listing, Object};
@@ -32,7 +33,8 @@ use crate::deposit::deposit;
 use crate::fetch::told;
 use crate::log::Log;
 use crate::object::open;
-use crate::record::{Delta, Entry, Full, Hash, Lease, Made, Sample};
+use crate::record::{Delta, Entry, Full, Gap, Hash, Lease, Made, Sample};
+use crate::restore::rooms;
 use crate::{Archive, Error, Store, names};
 
 /// Why the timeline is there.
@@ -72,6 +74,8 @@ pub struct Converted {
     pub revision: i64,
     /// Leases whose time to live nobody knows.
     pub leases: u64,
+    /// Changes that only the full after them has: its history tells of them, as far as it goes back.
+    pub missing: Vec<Gap>,
     /// What was passed over, and why.
     pub passed_over: Vec<(String, String)>,
 }
@@ -202,6 +206,9 @@ impl Work {
     /// Takes a full over. Out: its true revision.
     async fn full(&mut self, object: &Object) -> Result<i64, Error> {
         let file = self.workshop.path().join("full.db");
+        for room in rooms([(self.workshop.path(), object.size)])? {
+            room.suffices()?;
+        }
         let (objects, from, into, progress) = (
             Arc::clone(&self.objects),
             object.clone(),
@@ -248,7 +255,7 @@ impl Work {
         let Some(base) = self.listing.fulls.last().cloned() else {
             return Ok(());
         };
-        for _ in 0..self.listing.deltas.len() + 2 {
+        for _ in 0..self.listing.deltas.len() + self.listing.fulls.len() + 2 {
             let after = self.converted.revision;
             let usable = self
                 .listing
@@ -266,19 +273,18 @@ impl Work {
                 inside: false,
             };
             let to = |last| any.settle(&self.listing, after, Wanted::Revision(last), &self.without);
-            // Up to a hole first; what is behind it is refused the next time round.
+            // Up to a hole first; what is behind it is looked at the next time round.
             let way = to(last).or_else(|unreachable| match unreachable.reaches {
                 Some(reaches) if reaches > after => to(reaches),
                 _ => Err(unreachable),
             });
-            let way = way.map_err(|unreachable| {
-                let over: Vec<&str> = self.without.iter().map(String::as_str).collect();
-                let what = match over.is_empty() {
-                    true => unreachable.to_string(),
-                    false => format!("{unreachable}; damaged: {}", over.join(", ")),
-                };
-                Error::refused(what, format!("up to revision {after} all of it is converted"))
-            })?;
+            let way = match way {
+                Ok(way) => way,
+                Err(hole) => {
+                    self.over(&hole).await?;
+                    continue;
+                }
+            };
             for delta in way.deltas {
                 // One at a time: what is recorded was read to its end, and is right.
                 let (from, key) = (self.converted.revision, delta.key.clone());
@@ -293,6 +299,49 @@ impl Work {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Goes on behind a hole, with the next full that there is: whenever etcdbrctl takes one, what came between that and the
+    /// last delta may be in no delta.
+    async fn over(&mut self, hole: &Unreachable) -> Result<(), Error> {
+        let after = self.converted.revision;
+        // One that was the newest of all the last time, perhaps.
+        let taken = self.log.tail().last_full.as_ref().map(|(full, _)| full.revision);
+        if let Some(to) = taken.filter(|revision| *revision > after) {
+            return self.gap(to).await;
+        }
+        let behind = |full: &&Object| full.name.last > after && !self.without.contains(&full.key);
+        let Some(full) = self.listing.fulls.iter().find(behind).cloned() else {
+            let over: Vec<&str> = self.without.iter().map(String::as_str).collect();
+            let what = match over.is_empty() {
+                true => hole.to_string(),
+                false => format!("{hole}; damaged: {}", over.join(", ")),
+            };
+            let reached = format!("up to revision {after} all of it is converted");
+            return Err(Error::refused(what, reached));
+        };
+        let passed_over = match self.full(&full).await {
+            Ok(to) if to > after => return self.gap(to).await,
+            Ok(to) => (full.key.clone(), format!("it only goes up to revision {to}")),
+            Err(Error::Damaged { object, why }) => (object, why),
+            Err(error) => return Err(error),
+        };
+        self.without.insert(full.key);
+        self.converted.passed_over.push(passed_over);
+        Ok(())
+    }
+
+    /// Records that changes are missing up to the revision of a full copy that is there.
+    async fn gap(&mut self, to: i64) -> Result<(), Error> {
+        let gap = Gap {
+            from: self.converted.revision + 1,
+            to,
+            why: "they are in no delta of etcdbrctl's, only in the full after them".to_owned(),
+        };
+        self.log.append(Entry::Gap(gap.clone()), self.now).await?;
+        self.converted.missing.push(gap);
+        self.converted.revision = to;
         Ok(())
     }
 

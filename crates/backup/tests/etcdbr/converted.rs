@@ -91,3 +91,48 @@ fn it_becomes_one_of_ours_and_goes_on() {
         );
     });
 }
+
+/// etcdbrctl takes a full when it is started: what came while it was away is in no delta.
+#[test]
+fn it_goes_on_behind_what_no_delta_has() {
+    let source = Source::start("3.6");
+    source.puts(30);
+    let archive = source.archive("theirs");
+    let mut writer = archive.write(&source.server, &[]);
+    writer.await_said("Successfully saved full snapshot");
+    let seen = source.puts(20);
+    writer.stop_at(seen);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (_, first) = runtime.block_on(taken_over(&source, &archive.root()));
+    assert_eq!((first.revision, &first.missing[..]), (seen, &[][..]));
+
+    // Another full, and no delta behind it yet.
+    let unseen = source.puts(25);
+    let mut writer = archive.write(&source.server, &[]);
+    writer.await_said("Successfully saved full snapshot");
+    let (_, second) = runtime.block_on(taken_over(&source, &archive.root()));
+    assert_eq!((second.fulls, second.deltas, second.revision), (1, 0, unseen));
+    let last = source.puts(40);
+    writer.stop_at(last);
+    let said = [seen, unseen, last - 7, last].map(|revision| source.hash(revision));
+    runtime.block_on(async {
+        let (ours, third) = taken_over(&source, &archive.root()).await;
+        let missing: Vec<_> = third.missing.iter().map(|gap| (gap.from, gap.to)).collect();
+        assert_eq!(missing, [(seen + 1, unseen)]);
+        assert_eq!(
+            (third.fulls, third.revision),
+            (0, last),
+            "the full is there already"
+        );
+        let history = ours.history(third.timeline).await.unwrap();
+        assert_eq!((&history.faults[..], history.gaps().count()), (&[][..], 1));
+        for (said, name) in said.into_iter().zip(["seen", "unseen", "inside", "end"]) {
+            check(&source, &ours, To::Revision(said.revision), said, name).await;
+        }
+        let (_, again) = taken_over(&source, &archive.root()).await;
+        assert_eq!((again.deltas, again.fulls, again.missing.len()), (0, 0, 0));
+    });
+}

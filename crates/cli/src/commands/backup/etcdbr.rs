@@ -177,6 +177,10 @@ fn converted_page(converted: &Converted) -> String {
         ),
         ("up to revision", converted.revision.to_string()),
     ];
+    for gap in &converted.missing {
+        let text = format!("revisions {} to {}: {}", gap.from, gap.to, gap.why);
+        lines.push(("missing", text));
+    }
     if converted.leases > 0 {
         let text = format!("{} of unknown time to live", converted.leases);
         lines.push(("leases", text));
