@@ -1,6 +1,7 @@
 //! `quorate backup …`: an archive of a cluster's history.
 
 mod compact;
+mod consent;
 mod copy;
 mod etcdbr;
 mod list;

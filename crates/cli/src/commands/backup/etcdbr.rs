@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::served::Etcds;
 use super::verify::wrong;
-use super::{place, watched};
+use super::{consent, place, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::{Compact, Copy, Level, List, Restore, Verify};
 use crate::commands::made::Made;
@@ -74,12 +74,12 @@ pub async fn restored(
     let consents = way.consents();
     if arguments.dry_run {
         if people {
-            say::line(super::restore::dry_run(&consents));
+            say::line(consent::dry_run(&consents));
             return Ok(());
         }
         return form::show(arguments.output, &plan_shown(&way), String::new);
     }
-    super::restore::agree(&consents, arguments.yes, people).await?;
+    consent::agree(&consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
     let mut tell = |other: &Way| {
         for (object, why) in other.passed_over() {
@@ -126,14 +126,7 @@ fn no_timelines(named: Option<u32>) -> Result<(), Failure> {
 }
 
 fn plan_page(way: &Way) -> String {
-    let mut text = facts::page(&way.facts());
-    for note in way.notes() {
-        text.push_str(&format!("note: {note}\n"));
-    }
-    for consent in way.consents() {
-        text.push_str(&format!("to agree to: {consent}\n"));
-    }
-    text
+    facts::page(&way.facts()) + &consent::told(&way.notes(), &way.consents())
 }
 
 fn plan_shown(way: &Way) -> PlanShown {

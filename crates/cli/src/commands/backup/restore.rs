@@ -2,7 +2,6 @@
 //!
 //! The plan comes first, and is shown; what is not quite what was asked for has to be agreed to.
 
-use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use quorate_datadir::{Members, Progress, Seat};
 use serde::Serialize;
 
 use super::place::{self, Found};
-use super::{etcdbr, watched};
+use super::{consent, etcdbr, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::Restore;
 use crate::commands::made::Made;
@@ -84,12 +83,12 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
     let consents = plan.consents();
     if arguments.dry_run {
         if people {
-            say::line(dry_run(&consents));
+            say::line(consent::dry_run(&consents));
             return Ok(());
         }
         return form::show(arguments.output, &plan_shown(&plan), String::new);
     }
-    agree(&consents, arguments.yes, people).await?;
+    consent::agree(&consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
     let mut tell = |other: &Plan| {
         for note in other.notes() {
@@ -155,50 +154,8 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
     Ok(seats)
 }
 
-/// What a dry run ends with.
-pub fn dry_run(consents: &[String]) -> &'static str {
-    match consents.is_empty() {
-        true => "\nNothing was done: this was a dry run.",
-        false => "\nNothing was done: this was a dry run. With --yes it would be done.",
-    }
-}
-
-/// Goes on only if what is not quite what was asked for is agreed to.
-pub async fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), Failure> {
-    if consents.is_empty() || yes {
-        return Ok(());
-    }
-    let refused = || {
-        Failure::refused(consents.join("; "))
-            .and("Nothing was done. If that is good enough, say so with --yes.")
-    };
-    if !people || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(refused());
-    }
-    let ask = |text: &[u8]| {
-        let mut err = std::io::stderr().lock();
-        let _ = err.write_all(text).and_then(|()| err.flush());
-    };
-    ask(b"Go on? [y/N] ");
-    let answer = watched::typed().await;
-    if !answer.ends_with('\n') {
-        ask(b"\n");
-    }
-    match matches!(answer.trim(), "y" | "Y" | "yes") {
-        true => Ok(()),
-        false => Err(refused()),
-    }
-}
-
 fn plan_page(plan: &Plan) -> String {
-    let mut text = facts::page(&plan.facts());
-    for note in plan.notes() {
-        text.push_str(&format!("note: {note}\n"));
-    }
-    for consent in plan.consents() {
-        text.push_str(&format!("to agree to: {consent}\n"));
-    }
-    text
+    facts::page(&plan.facts()) + &consent::told(&plan.notes(), &plan.consents())
 }
 
 fn plan_shown(plan: &Plan) -> PlanShown {

@@ -10,7 +10,7 @@ use quorate_backup::undo::{self, Done, Fate, Happened, NewKeys, Undoing};
 use quorate_datadir::Progress;
 use serde::Serialize;
 
-use super::{place, reach, watched};
+use super::{consent, place, reach, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::Undo;
 use crate::arguments::moment::Point;
@@ -91,7 +91,7 @@ pub async fn run(arguments: Undo) -> Result<(), Failure> {
         }
         return form::show(arguments.output, &shown(&undoing, None), String::new);
     }
-    super::restore::agree(&undoing.consents, arguments.yes, people).await?;
+    consent::agree(&undoing.consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
     let done = {
         let work = undo::apply(&mut undoing, &cluster, &progress);
@@ -144,12 +144,7 @@ fn page(undoing: &Undoing) -> String {
         ("from", format!("revision {}", undoing.from)),
         ("to", format!("revision {}", undoing.to)),
     ]);
-    for note in &undoing.notes {
-        text.push_str(&format!("note: {note}\n"));
-    }
-    for consent in &undoing.consents {
-        text.push_str(&format!("to agree to: {consent}\n"));
-    }
+    text.push_str(&consent::told(&undoing.notes, &undoing.consents));
     if undoing.items.is_empty() {
         return text + "\nNothing differs under this prefix.\n";
     }
