@@ -41,6 +41,7 @@ fn history(version: &str) -> History {
     let start = Start::new(version, &root.path().join("data")).flag("--unsafe-no-fsync");
     let server = start.serve();
     let mut client = server.client();
+    server.await_settled(&client);
     Workload::Leases.run(&mut client);
     Workload::Compacted.run(&mut client);
     save(&server, &early);

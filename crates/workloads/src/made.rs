@@ -124,7 +124,7 @@ impl Made {
 impl Server {
     /// Since 3.6 a member writes the version of its storage a little after it began to serve. A database from before
     /// that is another one.
-    fn await_settled(&self, client: &Client) {
+    pub fn await_settled(&self, client: &Client) {
         let minor = self
             .version()
             .split('.')
