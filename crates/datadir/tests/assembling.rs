@@ -450,10 +450,14 @@ fn a_database_is_read_where_it_lies() {
     let leases = source.leases().unwrap();
     assert!(leases.contains(&LEASE), "{leases:?}");
     assert!(source.auth_revision().unwrap() >= 1);
-    let bytes = read.load(std::sync::atomic::Ordering::Relaxed);
+    let (bytes, size) = (
+        read.load(std::sync::atomic::Ordering::Relaxed),
+        source.bolt().size(),
+    );
+    // Where a leaf lies just behind the one before it, a quarter of a MiB is read at once.
     assert!(
-        bytes < 256 << 10 && bytes < source.bolt().size() / 4,
-        "{bytes} bytes were read"
+        bytes < 1 << 20 && bytes < size / 8,
+        "{bytes} bytes of {size} were read"
     );
     // What needs all of it is refused in words.
     assert!(matches!(
