@@ -122,21 +122,21 @@ impl Made {
 }
 
 impl Server {
-    /// Since 3.6 a member writes the version of its storage a little after it began to serve. A database from before
-    /// that is another one.
+    /// Since 3.6 a member writes the version of its storage a little after it began to serve, and says 3.5 until then. A
+    /// database from before that is another one.
     pub fn await_settled(&self, client: &Client) {
-        let minor = self
-            .version()
-            .split('.')
-            .nth(1)
-            .and_then(|text| text.parse().ok());
-        if minor.is_none_or(|minor: u32| minor < 6) {
+        let mut parts = self.version().split('.');
+        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
+            return;
+        };
+        if minor.parse().is_ok_and(|minor: u32| minor < 6) {
             return;
         }
+        let wanted = format!("{major}.{minor}.");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         loop {
             let status: StatusResponse = client.call("Maintenance/Status", StatusRequest {});
-            if !status.storage_version.is_empty() {
+            if status.storage_version.starts_with(&wanted) {
                 return;
             }
             assert!(
