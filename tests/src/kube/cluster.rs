@@ -46,18 +46,21 @@ const WITH_CERTIFICATES: [&str; 4] = [
 
 /// What clients of a cluster connect with, from the Secret for them. Every member is good under the Service's name.
 pub fn client_tls(namespace: &str, cluster: &str) -> Option<Tls> {
+    const BETWEEN: &str = "\n=\n";
     let name = format!("{cluster}-client");
-    let part = |key: &str| {
-        let template = format!("go-template={{{{index .data {key:?} | base64decode}}}}");
-        let args = ["-n", namespace, "get", "secret", &name, "-o", &template];
-        let output = Bed::get().kubectl(&args);
-        output.status.success().then_some(output.stdout)
-    };
+    // All in one look: while the certificate is renewed, the next one could see another's key.
+    let parts = ["ca.crt", "tls.crt", "tls.key"];
+    let parts = parts.map(|key| format!("{{{{index .data {key:?} | base64decode}}}}"));
+    let template = format!("go-template={}", parts.join(BETWEEN));
+    let output = Bed::get().kubectl(&["-n", namespace, "get", "secret", &name, "-o", &template]);
+    let text = output.status.success().then_some(output.stdout)?;
+    let text = String::from_utf8(text).ok()?;
+    let [ca, cert, key] = text.split(BETWEEN).collect::<Vec<_>>().try_into().ok()?;
     let identity = Identity {
-        cert_pem: part("tls.crt")?,
-        key_pem: part("tls.key")?,
+        cert_pem: cert.into(),
+        key_pem: key.into(),
     };
-    let tls = Tls::from_pem(part("ca.crt")?, Some(identity)).ok()?;
+    let tls = Tls::from_pem(ca.into(), Some(identity)).ok()?;
     Some(tls.with_server_name(format!("{cluster}-client.{namespace}.svc")))
 }
 
