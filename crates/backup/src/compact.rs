@@ -15,7 +15,7 @@ use crate::deposit::deposit;
 use crate::object::open;
 use crate::plan::{Plan, Wanted, plan};
 use crate::record::{Entry, Full, Hash, Made};
-use crate::restore::{Holding, carry_out, rooms};
+use crate::restore::{Holding, carry_out, suffice};
 use crate::{Archive, Error, names};
 
 /// What becomes of the history in the new full copy.
@@ -74,9 +74,7 @@ pub async fn compact(
     }
     let work = Workshop::in_dir(wanted.scratch, "compact")?;
     let needed = plan.database_bytes().saturating_mul(2);
-    for room in rooms([(work.path(), needed)])? {
-        room.suffices()?;
-    }
+    suffice([(work.path(), needed)])?;
     let holding = Holding::begin(archive, "compact", now).await;
     let done = made(archive, plan, wanted, &work, progress, now).await;
     holding.end().await;

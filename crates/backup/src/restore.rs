@@ -21,7 +21,7 @@ use crate::hold::{Hold, RENEW};
 use crate::plan::Plan;
 use crate::{Archive, Error};
 
-pub(crate) use room::rooms;
+pub(crate) use room::suffice;
 pub use room::{Room, room};
 
 /// How many objects may turn out to be damaged on the way.

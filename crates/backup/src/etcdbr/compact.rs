@@ -26,7 +26,7 @@ use super::verify::look;
 use crate::compact::Workshop;
 use crate::fetch::told;
 use crate::plan::To;
-use crate::restore::rooms;
+use crate::restore::suffice;
 use crate::{Deleted, Error, Store};
 
 const PIECE: usize = 1 << 20;
@@ -75,9 +75,7 @@ pub async fn compact(
     }
     let workshop = Workshop::in_dir(scratch, "compact")?;
     // It is there twice. What is compressed becomes larger; by how much shows when it is there.
-    for room in rooms([(workshop.path(), way.fetch_bytes().saturating_mul(2))])? {
-        room.suffices()?;
-    }
+    suffice([(workshop.path(), way.fetch_bytes().saturating_mul(2))])?;
     let (file, at) = (workshop.path().join("full.db"), way.revision());
     let (way, made) = carry_out(way, progress, &mut |_| {}, || {
         let file = file.clone();

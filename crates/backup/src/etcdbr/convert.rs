@@ -34,7 +34,7 @@ use crate::fetch::told;
 use crate::log::Log;
 use crate::object::open;
 use crate::record::{Delta, Entry, Full, Gap, Hash, Lease, Made, Sample};
-use crate::restore::rooms;
+use crate::restore::suffice;
 use crate::{Archive, Error, Store, names};
 
 /// Why the timeline is there.
@@ -206,9 +206,7 @@ impl Work {
     /// Takes a full over. Out: its true revision.
     async fn full(&mut self, object: &Object) -> Result<i64, Error> {
         let file = self.workshop.path().join("full.db");
-        for room in rooms([(self.workshop.path(), object.size)])? {
-            room.suffices()?;
-        }
+        suffice([(self.workshop.path(), object.size)])?;
         let (objects, from, into, progress) = (
             Arc::clone(&self.objects),
             object.clone(),

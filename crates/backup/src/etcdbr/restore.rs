@@ -18,7 +18,7 @@ use super::rows::{EventRows, LeasesSeen, Open, revision_at};
 use crate::clock::WIDE_MS;
 use crate::fetch::{Work, told};
 use crate::plan::To;
-use crate::restore::rooms;
+use crate::restore::suffice;
 use crate::{Error, Store, Trouble};
 
 /// How many objects may turn out to be damaged on the way.
@@ -308,9 +308,7 @@ pub fn judge(way: &Way, members: &Members) -> Result<u64, Error> {
     let cluster_id = members.judge().map_err(told)?;
     // What is compressed becomes larger; by how much shows when it is there.
     let bytes = way.fetch_bytes();
-    for room in rooms(members.seats.iter().map(|seat| (seat.data_dir.as_path(), bytes)))? {
-        room.suffices()?;
-    }
+    suffice(members.seats.iter().map(|seat| (seat.data_dir.as_path(), bytes)))?;
     Ok(cluster_id)
 }
 

@@ -55,8 +55,13 @@ pub fn room(plan: &Plan, members: &Members) -> Result<Vec<Room>, Error> {
     rooms(wanted)
 }
 
+/// Refused if there is not so much room in each of these directories.
+pub(crate) fn suffice<'a>(wanted: impl IntoIterator<Item = (&'a Path, u64)>) -> Result<(), Error> {
+    rooms(wanted)?.iter().try_for_each(Room::suffices)
+}
+
 /// The same, for bytes that are written at paths.
-pub(crate) fn rooms<'a>(wanted: impl IntoIterator<Item = (&'a Path, u64)>) -> Result<Vec<Room>, Error> {
+fn rooms<'a>(wanted: impl IntoIterator<Item = (&'a Path, u64)>) -> Result<Vec<Room>, Error> {
     let mut rooms: BTreeMap<u64, Room> = BTreeMap::new();
     for (path, bytes) in wanted {
         let (device, there) = nearest(path)?;

@@ -10,7 +10,7 @@ use quorate_datadir::{Progress, Source, write_snapshot};
 
 use super::{Fate, Happened, Item, KEYS_MAX, NewKeys, Undo};
 use crate::plan::Plan;
-use crate::restore::{Holding, carry_out, rooms};
+use crate::restore::{Holding, carry_out, suffice};
 use crate::{Archive, Error, fetch};
 
 /// The states at both points; often one database that holds them both.
@@ -28,9 +28,7 @@ pub(super) async fn rebuild(
     now: Timestamp,
 ) -> Result<States, Error> {
     let needed = first.database_bytes().saturating_add(second.database_bytes());
-    for room in rooms([(scratch, needed)])? {
-        room.suffices()?;
-    }
+    suffice([(scratch, needed)])?;
     let holding = Holding::begin(archive, "undo", now).await;
     let states = async {
         let revision = first.revision;

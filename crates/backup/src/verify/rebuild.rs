@@ -17,7 +17,7 @@ use crate::compact::Workshop;
 use crate::log::History;
 use crate::plan::{Book, Plan, To, Wanted};
 use crate::record::{Entry, Full, Hash, Level};
-use crate::restore::{carry_out, rooms};
+use crate::restore::{carry_out, suffice};
 use crate::{Archive, Error, fetch};
 
 /// Its member's name.
@@ -147,9 +147,7 @@ async fn put_together(
     progress: &Arc<Progress>,
     report: &mut Report,
 ) -> Result<Option<Plan>, Error> {
-    for room in rooms([(scratch, plan.database_bytes())])? {
-        room.suffices()?;
-    }
+    suffice([(scratch, plan.database_bytes())])?;
     let members = alone(dir);
     let done = carry_out(plan, progress, &mut |_| {}, || {
         let members = members.clone();
