@@ -80,33 +80,35 @@ lint: host ## format, clippy, the repository's own rules, shell syntax
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo xtask tidy
-	cargo run -q -p xtask --bin codegen -- --check
 	for script in $(SHELL_SCRIPTS); do bash -n "$$script"; done
+
+# The one build of a gate: features are the same whatever is run of it, so that each dependency is compiled once.
+.PHONY: build-tests
+build-tests: host ## every program and every test, in the one build that all tests share
+	cargo build --workspace --bins --tests --features quorate-tests/e2e
 
 .PHONY: test
 test: host tools tools-stores tools-etcdbr ## unit and property tests, and the tier that runs real etcd and object storage
-	cargo build -p quorate
-	cargo test --workspace
-	scripts/fuzz all 3 1
+	cargo xtask suite test
 
 .PHONY: fuzz
 fuzz: host ## the readers of etcd's files under a fuzzer: TARGET=bolt, wal, snap or all (default), for SECONDS (default 600) each
 	scripts/fuzz $(or $(TARGET),all) $(or $(SECONDS),600)
 
 .PHONY: e2e
-e2e: host tools tools-stores ## the binary against real clusters, end to end: on this machine, then on a real Kubernetes
-	cargo build -p quorate
-	cargo test -p quorate-tests --features e2e -- --test-threads=1
-	$(MAKE) e2e-kube
+e2e: e2e-host e2e-kube ## the binary against real clusters, end to end: on this machine, then on a real Kubernetes
+
+.PHONY: e2e-host
+e2e-host: host tools tools-stores tools-etcdbr ## the binary against real clusters on this machine
+	cargo xtask suite e2e-host
 
 # A Kubernetes that was up before stays up; one that was started for this goes, however it ends.
+ON_KUBE = scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; scripts/kube up
+
 .PHONY: e2e-kube
-e2e-kube: host tools tools-kube image ## the operator on a real Kubernetes, end to end; needs root
-	cargo build -p quorate
-	cargo test -p quorate-tests --features kube --test 'kube_*' --no-run
-	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; \
-	scripts/kube up; \
-	cargo test -p quorate-tests --features kube --test 'kube_*' --no-fail-fast -- --test-threads=2
+e2e-kube: host tools tools-kube build-tests ## the operator on a real Kubernetes, end to end; needs root
+	scripts/image
+	$(ON_KUBE); cargo xtask suite e2e-kube --jobs 2
 
 .PHONY: sim
 sim: host ## the simulator over SEEDS seeds (default 1000)
@@ -135,13 +137,11 @@ bench-kube: export RELEASE = 1
 bench-kube: host tools tools-kube image ## the operator in figures, on a real Kubernetes; needs root
 	cargo build -p quorate
 	cargo bench --profile dev -p quorate-tests --bench kube --no-run
-	scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; \
-	scripts/kube up; \
-	cargo bench --profile dev -p quorate-tests --bench kube
+	$(ON_KUBE); cargo bench --profile dev -p quorate-tests --bench kube
 
 .PHONY: codegen
 codegen: host ## regenerate checked-in generated code
-	cargo run -q -p xtask --bin codegen
+	cargo run -q -p quorate-codegen --bin codegen
 
 .PHONY: clean
 clean: ## remove build output; the etcd cache stays

@@ -9,7 +9,7 @@ mod pure_crates;
 mod sources;
 mod workspace;
 
-use anyhow::{Result, bail};
+use crate::Result;
 
 /// Runs every rule, prints every breach, and fails if there was one.
 pub fn run() -> Result<()> {
@@ -31,7 +31,7 @@ pub fn run() -> Result<()> {
         breaches += found.len();
     }
     if breaches > 0 {
-        bail!("tidy: {breaches} breach(es) in {} files", files.len());
+        return Err(format!("tidy: {breaches} breach(es) in {} files", files.len()));
     }
     println!("tidy: {} rules hold over {} files", rules.len(), files.len());
     Ok(())

@@ -45,7 +45,9 @@ fn allowed(from: &str) -> Option<Allowed> {
         "quorate-host" => HOST_SIDE,
         "quorate-operator" => OPERATOR_SIDE,
         "quorate-sim" => AllBut(&["quorate"]),
-        "quorate" | "quorate-tests" | "xtask" => AllBut(&[]),
+        "quorate-codegen" => Only(&["quorate-api"]),
+        "xtask" => Only(&[]),
+        "quorate" | "quorate-tests" => AllBut(&[]),
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use crate::Result;
 
 pub struct Source {
     /// From the repository's root, with `/`.
@@ -43,13 +43,14 @@ pub fn load(root: &Path) -> Result<Vec<Source>> {
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
-        .context("running git ls-files")?;
-    ensure!(
-        output.status.success(),
-        "git ls-files: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let listing = String::from_utf8(output.stdout).context("a file name that is not UTF-8")?;
+        .map_err(|e| format!("run git ls-files: {e}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "git ls-files: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let listing = String::from_utf8(output.stdout).map_err(|e| format!("a file name: {e}"))?;
     let mut files = Vec::new();
     for path in listing.split_terminator('\0') {
         // Tracked but deleted, or a link to elsewhere: nothing of ours to read.
@@ -58,7 +59,7 @@ pub fn load(root: &Path) -> Result<Vec<Source>> {
             .symlink_metadata()
             .is_ok_and(|meta| meta.is_file())
         {
-            let bytes = std::fs::read(root.join(path)).with_context(|| format!("reading {path}"))?;
+            let bytes = std::fs::read(root.join(path)).map_err(|e| format!("read {path}: {e}"))?;
             files.push(Source {
                 path: path.to_owned(),
                 bytes,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use crate::Result;
+use crate::json::Json;
 
 /// One direct dependency of a workspace package on another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,29 +33,33 @@ impl Workspace {
         let output = Command::new(cargo)
             .args(["metadata", "--format-version", "1"])
             .output()
-            .context("running cargo metadata")?;
-        ensure!(
-            output.status.success(),
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Self::from_metadata(&serde_json::from_slice(&output.stdout)?)
+            .map_err(|e| format!("run cargo metadata: {e}"))?;
+        if !output.status.success() {
+            return Err(format!(
+                "cargo metadata: {}",
+                String::from_utf8_lossy(&output.stderr)
+            ));
+        }
+        let metadata = Json::parse(&String::from_utf8_lossy(&output.stdout))?;
+        Self::from_metadata(&metadata)
     }
 
-    fn from_metadata(metadata: &Value) -> Result<Self> {
-        let root = text(metadata, "workspace_root")?.into();
-        let packages = list(metadata, "packages")?;
+    fn from_metadata(metadata: &Json) -> Result<Self> {
+        let root = metadata.text("workspace_root")?.into();
+        let packages = metadata.get("packages").list();
         let mut names = BTreeMap::new();
         for package in packages {
-            names.insert(text(package, "id")?, text(package, "name")?);
+            names.insert(package.text("id")?, package.text("name")?);
         }
-        let members: BTreeSet<&str> = list(metadata, "workspace_members")?
+        let members: BTreeSet<&str> = metadata
+            .get("workspace_members")
+            .list()
             .iter()
-            .filter_map(Value::as_str)
+            .filter_map(Json::as_str)
             .collect();
         let mut direct = Vec::new();
         for package in packages {
-            if members.contains(text(package, "id")?) {
+            if members.contains(package.text("id")?) {
                 direct.extend(direct_deps(package, &members, &names)?);
             }
         }
@@ -68,82 +72,71 @@ impl Workspace {
 }
 
 fn direct_deps(
-    package: &Value,
+    package: &Json,
     members: &BTreeSet<&str>,
     names: &BTreeMap<&str, &str>,
 ) -> Result<Vec<DirectDep>> {
     let ours: BTreeSet<&str> = members.iter().filter_map(|id| names.get(id).copied()).collect();
     let mut deps = Vec::new();
-    for dep in list(package, "dependencies")? {
-        let to = text(dep, "name")?;
+    for dep in package.get("dependencies").list() {
+        let to = dep.text("name")?;
         // A registry package may share a name with one of ours; only ours has a path.
-        if ours.contains(to) && dep["path"].is_string() {
+        if ours.contains(to) && dep.get("path").as_str().is_some() {
             deps.push(DirectDep {
-                from: text(package, "name")?.into(),
+                from: package.text("name")?.into(),
                 to: to.into(),
-                dev: dep["kind"].as_str() == Some("dev"),
+                dev: dep.get("kind").as_str() == Some("dev"),
             });
         }
     }
     Ok(deps)
 }
 
-fn normal_graph(metadata: &Value, names: &BTreeMap<&str, &str>) -> Result<Graph> {
-    let name = |id: &str| names.get(id).copied().context("a package id without a package");
+fn normal_graph(metadata: &Json, names: &BTreeMap<&str, &str>) -> Result<Graph> {
+    let name = |id: &str| names.get(id).copied().ok_or("a package id without a package");
     let mut graph = Graph::new();
-    for node in list(&metadata["resolve"], "nodes")? {
-        let to = graph.entry(name(text(node, "id")?)?.to_owned()).or_default();
-        for dep in list(node, "deps")? {
-            if list(dep, "dep_kinds")?.iter().any(|kind| kind["kind"].is_null()) {
-                to.insert(name(text(dep, "pkg")?)?.to_owned());
+    for node in metadata.get("resolve").get("nodes").list() {
+        let to = graph.entry(name(node.text("id")?)?.to_owned()).or_default();
+        for dep in node.get("deps").list() {
+            if dep.get("dep_kinds")
+                .list()
+                .iter()
+                .any(|kind| kind.get("kind") == &Json::Null) {
+                to.insert(name(dep.text("pkg")?)?.to_owned());
             }
         }
     }
     Ok(graph)
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
-    value[key]
-        .as_str()
-        .with_context(|| format!("cargo metadata has no {key}"))
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> Result<&'a [Value]> {
-    let array = value[key]
-        .as_array()
-        .with_context(|| format!("cargo metadata has no {key}"))?;
-    Ok(array)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn reads_kinds_from_metadata() {
-        let metadata = json!({
+        let metadata = r#"{
             "workspace_root": "ws",
             "workspace_members": ["a#1", "b#1"],
             "packages": [
                 { "id": "a#1", "name": "a", "dependencies": [
                     { "name": "b", "kind": null, "path": "ws/b" },
                     { "name": "b", "kind": "dev", "path": "ws/b" },
-                    { "name": "x", "kind": null },
+                    { "name": "x", "kind": null }
                 ] },
                 { "id": "b#1", "name": "b", "dependencies": [] },
-                { "id": "x#1", "name": "x", "dependencies": [] },
+                { "id": "x#1", "name": "x", "dependencies": [] }
             ],
             "resolve": { "nodes": [
                 { "id": "a#1", "deps": [
                     { "pkg": "b#1", "dep_kinds": [{ "kind": "dev" }] },
-                    { "pkg": "x#1", "dep_kinds": [{ "kind": "build" }, { "kind": null }] },
+                    { "pkg": "x#1", "dep_kinds": [{ "kind": "build" }, { "kind": null }] }
                 ] },
                 { "id": "b#1", "deps": [] },
-                { "id": "x#1", "deps": [] },
-            ] },
-        });
-        let workspace = Workspace::from_metadata(&metadata).unwrap();
+                { "id": "x#1", "deps": [] }
+            ] }
+        }"#;
+        let workspace = Workspace::from_metadata(&Json::parse(metadata).unwrap()).unwrap();
         let kinds: Vec<_> = workspace
             .direct
             .iter()

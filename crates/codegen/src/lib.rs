@@ -2,15 +2,14 @@
 //! files, and the definitions of the custom resources from their Rust types.
 //!
 //! In: `crates/wire/proto/*.proto`, `crates/api`. Out: messages in `crates/wire/src/gen`, client stubs in
-//! `crates/client/src/gen`, definitions in `config/crd`. With `--check` nothing is written and any difference is a
-//! failure.
+//! `crates/client/src/gen`, definitions in `config/crd`. A test holds what is checked in against it.
 //! Must never run as part of a build, and must never need `protoc`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tonic_prost_build::FileDescriptorSet;
 
 const HEADER: &str = "// @generated from crates/wire/proto by `make codegen`; do not edit.\n";
@@ -29,37 +28,39 @@ const PACKAGES: [&str; 8] = [
 /// What is generated: generated file name to text.
 type Files = BTreeMap<String, String>;
 
-enum Mode {
-    Write,
-    Check,
-}
-
-fn main() -> Result<()> {
-    let mode = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
-        [] => Mode::Write,
-        [flag] if flag == "--check" => Mode::Check,
-        other => bail!("unknown arguments {other:?}; usage: codegen [--check]"),
-    };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask has no parent directory")?;
+/// Each directory of generated files below `root`, and what belongs into it.
+fn generated(root: &Path) -> Result<[(PathBuf, Files); 3]> {
     let descriptors = compile(&root.join("crates/wire/proto"))?;
-    let mut stale = Vec::new();
-    for (dir, files) in [
+    Ok([
         (root.join("crates/wire/src/gen"), messages(&descriptors)?),
         (root.join("crates/client/src/gen"), stubs(&descriptors)?),
         (root.join("config/crd"), definitions()?),
-    ] {
-        match mode {
-            Mode::Write => write(&dir, &files)?,
-            Mode::Check => stale.extend(differences(&dir, &files)?),
-        }
+    ])
+}
+
+/// The repository that this crate lies in.
+pub fn repository() -> Result<&'static Path> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .nth(2)
+        .context("crates/codegen lies in a repository")
+}
+
+/// Writes all that is generated, and removes what no longer is.
+pub fn write_all(root: &Path) -> Result<()> {
+    for (dir, files) in generated(root)? {
+        write(&dir, &files)?;
     }
-    ensure!(
-        stale.is_empty(),
-        "generated code is stale, run `make codegen`: {stale:?}"
-    );
     Ok(())
+}
+
+/// Generated files that differ from what would be written now.
+pub fn stale(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut stale = Vec::new();
+    for (dir, files) in generated(root)? {
+        stale.extend(differences(&dir, &files)?);
+    }
+    Ok(stale)
 }
 
 fn compile(proto: &Path) -> Result<FileDescriptorSet> {
