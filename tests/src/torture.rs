@@ -11,6 +11,9 @@ use crate::verdict::judge;
 /// How many clients ask at once.
 const CLIENTS: usize = 6;
 
+/// How long writes may pause during a planned change. It takes hundredths of a second; an election takes one or two.
+const PLANNED_GAP: Duration = Duration::from_secs(5);
+
 /// Clients on a running cluster, named for what is done to it meanwhile.
 pub struct Torture {
     clients: Clients,
@@ -64,8 +67,22 @@ impl Torture {
         }
     }
 
-    /// Does something to the cluster and prints how long writes paused meanwhile.
+    /// Does something that nobody planned to the cluster and prints how long writes paused meanwhile.
     pub fn during<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
+        self.gap_during(what, act).0
+    }
+
+    /// Changes the cluster as its owner would: clients must hardly notice.
+    pub fn planned<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
+        let (result, gap) = self.gap_during(what, act);
+        assert!(
+            gap <= PLANNED_GAP,
+            "{what}: no write was acknowledged for {gap:?}, at most {PLANNED_GAP:?} is right for a planned change"
+        );
+        result
+    }
+
+    fn gap_during<T>(&self, what: &str, act: impl FnOnce() -> T) -> (T, Duration) {
         let from = self.clients.history.now();
         let result = act();
         self.await_writes(10);
@@ -76,7 +93,7 @@ impl Torture {
             (to - from).as_secs_f64(),
             gap.as_secs_f64()
         );
-        result
+        (result, gap)
     }
 
     /// Stops the clients and gives the verdict: every acknowledged write is there, no read was stale.

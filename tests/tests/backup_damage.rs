@@ -152,7 +152,7 @@ fn damage_is_found_and_never_restored() {
     let seed = std::env::var("QUORATE_BACKUP_SEED")
         .ok()
         .and_then(|text| text.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(..));
+    let seed: u64 = seed.unwrap_or(7);
     println!("seed {seed}");
     let mut chance = fastrand::Rng::with_seed(seed);
     let directory = tempfile::tempdir().unwrap();

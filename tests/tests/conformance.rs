@@ -1,7 +1,7 @@
 //! The simulator's model of etcd against real etcd: random scripts of member operations and faults on both.
 //!
-//! `QUORATE_SCRIPTS` scripts (16 unless told), from seed `QUORATE_SEED` (1) on, `QUORATE_CLUSTERS` clusters at a time
-//! (16). `QUORATE_SCRIPT="members 3; kill 1; ..."` runs one script, `QUORATE_ETCD=3.4.23` takes that etcd for all,
+//! `QUORATE_SCRIPTS` scripts (8 unless told), from seed `QUORATE_SEED` (1) on, `QUORATE_CLUSTERS` clusters at a time
+//! (4). `QUORATE_SCRIPT="members 3; kill 1; ..."` runs one script, `QUORATE_ETCD=3.4.23` takes that etcd for all,
 //! `QUORATE_KEEP_LOGS=dir` keeps the logs of scripts that differ. Needs root and iproute2.
 #![cfg(feature = "e2e")]
 
@@ -44,7 +44,7 @@ fn cases() -> Vec<Case> {
             script,
         }];
     }
-    let seeds = first..first + number("QUORATE_SCRIPTS", 16);
+    let seeds = first..first + number("QUORATE_SCRIPTS", 8);
     seeds
         .map(|seed| Case {
             seed,
@@ -58,12 +58,18 @@ fn cases() -> Vec<Case> {
 fn the_model_answers_as_etcd_does() {
     let began = Instant::now();
     let cases = cases();
-    let outcome = suite::run(&cases, number("QUORATE_CLUSTERS", 16) as usize);
+    let outcome = suite::run(&cases, number("QUORATE_CLUSTERS", 4) as usize);
     println!(
         "{}run again {}; wall time {:.0?}",
         outcome.tally,
         outcome.raced,
         began.elapsed()
+    );
+    let most = suite::most_repetitions(cases.len());
+    assert!(
+        outcome.raced <= most,
+        "scripts were run again {} times because etcd took a peer in reach for lost; at most {most} are taken for chance",
+        outcome.raced
     );
     assert!(
         outcome.wrong.is_empty(),

@@ -13,7 +13,7 @@ fn no_acknowledged_write_is_lost_from_one_to_three_to_five_and_back() {
     let first = cluster.await_ready(1, &version);
     let torture = Torture::start(&cluster);
     for replicas in [3usize, 5, 3, 1] {
-        torture.during(&format!("scale to {replicas}"), || {
+        torture.planned(&format!("scale to {replicas}"), || {
             cluster.must(&["scale", &replicas.to_string()]);
             let status = cluster.await_ready(replicas, &version);
             let names: Vec<&str> = status

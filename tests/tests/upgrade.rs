@@ -14,14 +14,14 @@ fn no_acknowledged_write_is_lost_from_3_4_to_3_7() {
     let before = cluster.await_ready(3, &path[0]);
     let torture = Torture::start(&cluster);
     for version in &path[1..] {
-        torture.during(&format!("change to {version}"), || {
+        torture.planned(&format!("change to {version}"), || {
             cluster.write_manifest(3, version);
             let after = cluster.await_ready(3, version);
             let ids = |s: &quorate_host::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
             assert_eq!(ids(&before), ids(&after), "members keep their identity and data");
         });
     }
-    torture.during("redeploy", || {
+    torture.planned("redeploy", || {
         let pids = |s: &quorate_host::Status| s.members.iter().map(|m| m.pid).collect::<Vec<_>>();
         let before = pids(&cluster.await_ready(3, &path[3]));
         cluster.must(&["redeploy", "--reason", "because"]);

@@ -59,7 +59,9 @@ pub fn run(tests: &[Test], options: &Options, logs: &Path) -> Result<Vec<Outcome
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| {
-                while let Some(turn) = lock(&waiting).pop_front() {
+                // The lock is let go of before the test runs.
+                let next = || lock(&waiting).pop_front();
+                while let Some(turn) = next() {
                     match run_one(&turn, logs) {
                         Ok(outcome) => {
                             let mut outcomes = lock(&outcomes);
