@@ -9,7 +9,7 @@ export QUORATE_CACHE
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 SEEDS ?= 1000
-SHELL_SCRIPTS := scripts/tools scripts/soak scripts/fuzz scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
+SHELL_SCRIPTS := scripts/tools scripts/soak scripts/nightly scripts/fuzz scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
 
 ifeq (soak,$(firstword $(MAKECMDGOALS)))
 
@@ -109,6 +109,10 @@ ON_KUBE = scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; 
 e2e-kube: host tools tools-kube build-tests ## the operator on a real Kubernetes, end to end; needs root
 	scripts/image
 	$(ON_KUBE); cargo xtask suite e2e-kube --jobs 2
+
+.PHONY: nightly
+nightly: host tools tools-stores tools-etcdbr tools-kube ## everything in full; hours; PARTS="host seeds sim fuzz kube release"
+	@scripts/nightly $(PARTS)
 
 .PHONY: sim
 sim: host ## the simulator over SEEDS seeds (default 1000)

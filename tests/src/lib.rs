@@ -5,6 +5,11 @@
 
 pub use quorate_workloads as etcd;
 
+/// Whether all cases are tried, as at night (`QUORATE_FULL=1`), or those few that the gate has time for.
+pub fn in_full() -> bool {
+    std::env::var_os("QUORATE_FULL").is_some_and(|value| value == "1")
+}
+
 pub mod backup;
 pub mod clients;
 pub mod cluster;

@@ -2,8 +2,8 @@
 #![cfg(feature = "e2e")]
 
 use quorate_tests::cluster::{Cluster, is_ready, kill_member};
-use quorate_tests::etcd;
 use quorate_tests::torture::Torture;
+use quorate_tests::{etcd, in_full};
 
 #[test]
 fn no_acknowledged_write_is_lost_from_one_to_three_to_five_and_back() {
@@ -38,7 +38,13 @@ fn no_acknowledged_write_is_lost_from_one_to_three_to_five_and_back() {
 /// forgets that it is alone and waits for a vote that never comes; so quorate has it write one.
 #[test]
 fn the_survivor_of_two_killed_at_once_still_serves() {
-    for version in ["3.4", "3.5", "3.6", "3.7"].map(etcd::newest) {
+    // They differ in what they write down when; the oldest and the newest are the furthest apart.
+    let minors: &[&str] = if in_full() {
+        &["3.4", "3.5", "3.6", "3.7"]
+    } else {
+        &["3.4", "3.7"]
+    };
+    for version in minors.iter().map(|minor| etcd::newest(minor)) {
         let mut cluster = Cluster::new(2, &version);
         cluster.up();
         cluster.await_ready(2, &version);

@@ -2,13 +2,19 @@
 #![cfg(feature = "e2e")]
 
 use quorate_tests::cluster::Cluster;
-use quorate_tests::etcd;
 use quorate_tests::torture::Torture;
+use quorate_tests::{etcd, in_full};
 
-/// All the way from the oldest to the newest supported minor, one at a time.
+/// One minor up, and all members restarted; in full from the oldest to the newest supported minor, one at a time.
 #[test]
-fn no_acknowledged_write_is_lost_from_3_4_to_3_7() {
-    let path = ["3.4", "3.5", "3.6", "3.7"].map(etcd::newest);
+fn no_acknowledged_write_is_lost_from_one_minor_to_the_next() {
+    let minors: &[&str] = if in_full() {
+        &["3.4", "3.5", "3.6", "3.7"]
+    } else {
+        &["3.5", "3.6"]
+    };
+    let path: Vec<String> = minors.iter().map(|minor| etcd::newest(minor)).collect();
+    let newest = &path[path.len() - 1];
     let mut cluster = Cluster::new(3, &path[0]);
     cluster.up();
     let before = cluster.await_ready(3, &path[0]);
@@ -23,12 +29,12 @@ fn no_acknowledged_write_is_lost_from_3_4_to_3_7() {
     }
     torture.planned("redeploy", || {
         let pids = |s: &quorate_host::Status| s.members.iter().map(|m| m.pid).collect::<Vec<_>>();
-        let before = pids(&cluster.await_ready(3, &path[3]));
+        let before = pids(&cluster.await_ready(3, newest));
         cluster.must(&["redeploy", "--reason", "because"]);
         cluster.await_status("all members restarted", |s| {
             pids(s).iter().zip(&before).all(|(a, b)| a != b && a.is_some())
         });
-        cluster.await_ready(3, &path[3]);
+        cluster.await_ready(3, newest);
     });
     torture.verdict();
     cluster.stop();
