@@ -189,7 +189,17 @@ mod tests {
     #[test]
     fn refuses_what_is_broken() {
         let deep = "[".repeat(DEPTH + 2);
-        for broken in ["", "{", "[1,]", "{\"a\" 1}", "\"x", "nul", "1 2", "\"\\x\"", &deep] {
+        for broken in [
+            "",
+            "{",
+            "[1,]",
+            "{\"a\" 1}",
+            "\"x",
+            "nul",
+            "1 2",
+            "\"\\x\"",
+            &deep,
+        ] {
             assert!(Json::parse(broken).is_err(), "{broken}");
         }
     }

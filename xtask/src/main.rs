@@ -9,7 +9,8 @@ use std::process::ExitCode;
 /// What went wrong, for the person at the terminal.
 type Result<T> = std::result::Result<T, String>;
 
-const USAGE: &str = "usage: cargo xtask tidy | cargo xtask suite TIER [options] (see `cargo xtask suite --help`)";
+const USAGE: &str =
+    "usage: cargo xtask tidy | cargo xtask suite TIER [options] (see `cargo xtask suite --help`)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

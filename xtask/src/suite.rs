@@ -48,7 +48,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
         }
         return Ok(());
     }
-    let logs = build::target_directory(root).join("suite").join(&options.log_name);
+    let logs = build::target_directory(root)
+        .join("suite")
+        .join(&options.log_name);
     let outcomes = schedule::run(&tests, &options, &logs)?;
     report::report(&outcomes, &logs)
 }

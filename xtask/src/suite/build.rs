@@ -122,7 +122,10 @@ mod tests {
 
     #[test]
     fn a_package_is_named_by_its_id() {
-        assert_eq!(package_name("path+file:///r/tests#quorate-tests@0.1.0"), "quorate-tests");
+        assert_eq!(
+            package_name("path+file:///r/tests#quorate-tests@0.1.0"),
+            "quorate-tests"
+        );
         assert_eq!(package_name("path+file:///r/xtask#0.1.0"), "xtask");
     }
 }

@@ -30,10 +30,7 @@ fn tier_of(program: &Program) -> Tier {
 
 pub fn pick(programs: &[Program], options: &Options) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
-    for program in programs
-        .iter()
-        .filter(|program| tier_of(program) == options.tier)
-    {
+    for program in programs.iter().filter(|program| tier_of(program) == options.tier) {
         tests.extend(tests_of(program)?);
     }
     let wanted = |test: &Test| {

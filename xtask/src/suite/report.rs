@@ -26,7 +26,11 @@ pub fn report(outcomes: &[Outcome], logs: &Path) -> Result<()> {
         .collect();
     let path = logs.join("times.tsv");
     std::fs::write(&path, times).map_err(|e| format!("write {}: {e}", path.display()))?;
-    println!("\n{} passed, {} failed", outcomes.len() - failed.len(), failed.len());
+    println!(
+        "\n{} passed, {} failed",
+        outcomes.len() - failed.len(),
+        failed.len()
+    );
     if failed.is_empty() {
         return Ok(());
     }

@@ -98,10 +98,12 @@ fn normal_graph(metadata: &Json, names: &BTreeMap<&str, &str>) -> Result<Graph> 
     for node in metadata.get("resolve").get("nodes").list() {
         let to = graph.entry(name(node.text("id")?)?.to_owned()).or_default();
         for dep in node.get("deps").list() {
-            if dep.get("dep_kinds")
+            if dep
+                .get("dep_kinds")
                 .list()
                 .iter()
-                .any(|kind| kind.get("kind") == &Json::Null) {
+                .any(|kind| kind.get("kind") == &Json::Null)
+            {
                 to.insert(name(dep.text("pkg")?)?.to_owned());
             }
         }
