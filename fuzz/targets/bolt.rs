@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    quorate_fuzzed::bolt(bytes);
+    quorate_fuzz::bolt(bytes);
 });

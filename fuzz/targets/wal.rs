@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    quorate_fuzzed::wal(bytes);
+    quorate_fuzz::wal(bytes);
 });

@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use quorate_testkit::{Start, binary, newest};
 use quorate_tests::cluster::binary as quorate;
 use quorate_tests::measure::{Best, limited, noise, settle, timed};
 use quorate_wire::etcdserverpb::{
     CompactionRequest, CompactionResponse, PutRequest, RequestOp, StatusRequest, StatusResponse, TxnRequest,
     TxnResponse, request_op::Request,
 };
-use quorate_workloads::{Start, binary, newest};
 
 const ROUNDS: usize = 3;
 

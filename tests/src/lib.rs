@@ -3,7 +3,7 @@
 //! [`cluster::Cluster`] starts and stops `quorate up` in a root of its own; [`clients::Clients`] put, compare-and-swap
 //! and read all the while; [`verdict::judge`] says whether an acknowledged write was lost or a read was stale.
 
-pub use quorate_workloads as etcd;
+pub use quorate_testkit as etcd;
 
 /// Whether all cases are tried, as at night (`QUORATE_FULL=1`), or those few that the gate has time for.
 pub fn in_full() -> bool {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use quorate_forgetful::{Disk, Mount, every_cut, every_failure};
-use quorate_workloads::{Server, Start, newest};
+use quorate_testkit::disk::{Disk, Mount, every_cut, every_failure};
+use quorate_testkit::{Server, Start, newest};
 
 const OLDER: &[u8] = b"what was saved before";
 

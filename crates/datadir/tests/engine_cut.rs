@@ -10,7 +10,7 @@ use quorate_datadir::{
     Arrival, Assembly, Base, Error, HashKv, Landing, Members, Progress, Restore, Seat, Source, db_path,
     defrag, inspect, restore, restore_members, verify,
 };
-use quorate_forgetful::{Disk, Mount, every_cut, every_failure};
+use quorate_testkit::disk::{Disk, Mount, every_cut, every_failure};
 
 const SEEDS: u64 = 24;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use quorate_datadir::durable;
 use quorate_datadir::move_aside;
-use quorate_forgetful::{Disk, Mount, every_cut, every_failure};
+use quorate_testkit::disk::{Disk, Mount, every_cut, every_failure};
 
 const OLD: &[u8] = b"old";
 const NEW: &[u8] = &[b'n'; 3 * 4096 + 1];

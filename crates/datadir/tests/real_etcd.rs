@@ -3,16 +3,17 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use quorate_datadir::{
     Attempt, Db, DbLock, Error, Identity, Look, Replay, db_path, look, move_aside, replay,
 };
+use quorate_testkit::{await_that, minor, newest, versions};
 
-use etcd::{Etcd, binaries, copy_dir, with_byte};
+use real::{PATIENCE, copy_dir, member, status, with_byte};
 
-#[path = "real/etcd.rs"]
-mod etcd;
+#[path = "real/member.rs"]
+mod real;
 
 fn data(dir: &Path) -> Identity {
     match look(dir).unwrap() {
@@ -23,21 +24,22 @@ fn data(dir: &Path) -> Identity {
 
 #[test]
 fn every_version() {
-    for (version, binary) in binaries() {
+    for version in versions() {
         eprintln!("etcd {version}");
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("data");
-        let mut etcd = Etcd::start(&binary, root.path(), &[]);
-        let (member_id, cluster_id, cluster_version) = etcd.says();
+        let etcd = member(&version, root.path()).serve();
+        let said = status(&etcd.client()).header.unwrap();
+        let (member_id, cluster_id) = (said.member_id, said.cluster_id);
 
         // While it runs: it has the lock, and its directory cannot be moved.
         let Attempt::Busy { holder } = DbLock::try_hold(&dir).unwrap() else {
             panic!("{version}: not busy")
         };
-        assert_eq!(holder, Some(etcd.child.id()), "{version}");
+        assert_eq!(holder, Some(etcd.pid()), "{version}");
         let error = move_aside(&dir, &root.path().join("aside")).unwrap_err();
         assert!(
-            matches!(error, Error::InUse { holder: Some(pid), .. } if pid == etcd.child.id()),
+            matches!(error, Error::InUse { holder: Some(pid), .. } if pid == etcd.pid()),
             "{error}"
         );
         let seen = data(&dir);
@@ -48,19 +50,26 @@ fn every_version() {
         );
 
         // 3.6 and newer write the storage version a little after the cluster's is decided.
-        let minor: u64 = version.split('.').nth(1).unwrap().parse().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let seen = loop {
-            let seen = data(&dir);
-            if seen.cluster_version.is_some() && (minor < 6 || seen.storage_version.is_some()) {
-                break seen;
-            }
-            assert!(Instant::now() < deadline, "{version}: {seen:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let minor = minor(&version);
+        let seen = await_that(
+            "the versions of cluster and storage are written",
+            PATIENCE,
+            || {
+                let seen = data(&dir);
+                let has_both =
+                    seen.cluster_version.is_some() && (minor < 6 || seen.storage_version.is_some());
+                if has_both {
+                    Ok(seen)
+                } else {
+                    Err(format!("{seen:?}"))
+                }
+            },
+        );
+        let said = etcd.get("/version").unwrap();
+        let (_, after) = said.split_once("\"etcdcluster\":\"").unwrap();
         assert_eq!(
-            seen.cluster_version.unwrap().to_string(),
-            cluster_version,
+            Some(seen.cluster_version.unwrap().to_string().as_str()),
+            after.split('"').next(),
             "{version}"
         );
         let storage = seen.storage_version.map(|storage| storage.to_string());
@@ -108,9 +117,9 @@ fn every_version() {
 /// etcd killed between making its log and its first write. Every version leaves a log that is told from any other.
 #[test]
 fn a_log_that_nothing_was_written_to_is_told_apart() {
-    for (version, binary) in binaries() {
+    for version in versions() {
         let seen = (0..50)
-            .map(|_| killed_at_birth(&binary))
+            .map(|_| killed_at_birth(&version))
             .find(|look| *look != Look::Empty);
         let Some(Look::Unborn {
             member_id,
@@ -124,12 +133,12 @@ fn a_log_that_nothing_was_written_to_is_told_apart() {
 }
 
 /// What a first start leaves that is killed as soon as its log is there; empty if it was caught before or after that.
-fn killed_at_birth(binary: &Path) -> Look {
+fn killed_at_birth(version: &str) -> Look {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
     let wal = dir.join("member/wal");
-    let mut etcd = Etcd::spawn(binary, root.path(), &[]);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let etcd = member(version, root.path()).spawn();
+    let deadline = Instant::now() + PATIENCE;
     while !wal.exists() && Instant::now() < deadline {
         std::thread::yield_now();
     }
@@ -230,49 +239,50 @@ fn damage_is_seen(version: &str, dir: &Path, ids: (u64, u64)) {
 /// cannot replay; a raft snapshot puts them behind it. What is foretold is what etcd then does.
 #[test]
 fn what_a_newer_etcd_cannot_replay_is_foretold() {
-    let all = binaries();
-    let newest = |minor: &str| {
-        let (_, path) = all
-            .iter()
-            .rfind(|(version, _)| version.starts_with(minor))
-            .unwrap();
-        path.clone()
-    };
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
-    let run = |minor: &str, extra: &[&str]| Etcd::start(&newest(minor), root.path(), extra).kill();
+    let run = |minor: &str, flags: &[&str]| run_and_kill(root.path(), minor, flags);
     let refuses = |minor: &str| {
         let copy = tempfile::tempdir().unwrap();
         copy_dir(&dir, &copy.path().join("data"));
-        let ended = Etcd::spawn(&newest(minor), copy.path(), &[])
-            .child
-            .wait()
-            .unwrap();
+        let ended = member(&newest(minor), copy.path()).spawn().await_end();
         assert!(
             !ended.success(),
             "etcd {minor} replays what it was thought not to"
         );
     };
-    // 3.4 writes a request for every look at /health, which is how readiness is awaited here.
-    run("3.4.", &[]);
-    run("3.5.", &[]);
+    // 3.4 writes a request for every look at /health.
+    run("3.4", &[]);
+    run("3.5", &[]);
     assert_eq!(replay(&dir).unwrap(), Replay::UpTo35);
-    refuses("3.6.");
-    run("3.5.", &["--snapshot-count=1"]);
+    refuses("3.6");
+    run("3.5", &["--snapshot-count=1"]);
     assert!(replay(&dir).unwrap() >= Replay::UpTo36);
-    run("3.6.", &[]);
-    run("3.6.", &["--snapshot-count=1"]);
+    run("3.6", &[]);
+    run("3.6", &["--snapshot-count=1"]);
     assert_eq!(replay(&dir).unwrap(), Replay::Free);
-    run("3.7.", &[]);
+    run("3.7", &[]);
 
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
-    let run = |minor: &str, extra: &[&str]| Etcd::start(&newest(minor), root.path(), extra).kill();
-    run("3.5.", &[]);
-    run("3.6.", &[]);
+    let run = |minor: &str, flags: &[&str]| run_and_kill(root.path(), minor, flags);
+    run("3.5", &[]);
+    run("3.6", &[]);
     assert_eq!(replay(&dir).unwrap(), Replay::UpTo36);
-    run("3.6.", &["--snapshot-count=1"]);
+    run("3.6", &["--snapshot-count=1"]);
     assert_eq!(replay(&dir).unwrap(), Replay::Free);
-    run("3.7.", &[]);
+    run("3.7", &[]);
     assert_eq!(replay(&dir).unwrap(), Replay::Free);
+}
+
+/// Starts the newest etcd of a minor, looks at its health, and kills it.
+fn run_and_kill(root: &Path, minor: &str, flags: &[&str]) {
+    let mut start = member(&newest(minor), root);
+    start.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let etcd = start.serve();
+    await_that("etcd is healthy", PATIENCE, || {
+        etcd.get("/health")
+            .is_ok_and(|answer| answer.contains("\"true\""))
+    });
+    etcd.kill();
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use quorate_datadir::wal::{self, End, EntryKind, Found, Log, Position, Reader, Record};
 use quorate_datadir::{Roster, Target, inspect, snap_file};
+use quorate_testkit::{binary, minor, oldest_and_newest, versions};
 
-use etcd::{Etcd, Raft, binaries, tool, with_byte};
+use real::{Raft, member, status, tool, with_byte};
 
-#[path = "real/etcd.rs"]
-mod etcd;
+#[path = "real/member.rs"]
+mod real;
 
 const THREE: &str = "m0=http://127.0.0.1:23801,m1=http://127.0.0.1:23811,m2=http://127.0.0.1:23821";
 const SEGMENT: &str = "member/wal/0000000000000000-0000000000000000.wal";
@@ -33,19 +34,17 @@ fn used(path: &Path) -> Vec<u8> {
 
 #[test]
 fn restored_members_are_those_of_etcds_own_tool() {
-    for (version, binary) in binaries() {
+    for version in versions() {
         let root = tempfile::tempdir().unwrap();
         let snapshot = root.path().join("snapshot.db");
         let snapshot = snapshot.to_str().unwrap();
-        let mut etcd = Etcd::start(&binary, root.path(), &[]);
-        etcd.put("key", b"value");
-        etcd.ctl(&binary, &["snapshot", "save", snapshot]);
+        let etcd = member(&version, root.path()).serve();
+        etcd.client().put(b"key", b"value");
+        etcd.etcdctl(None, &["snapshot", "save", snapshot]);
         etcd.kill();
-        let own = binary.with_file_name("etcdutl");
-        let own = if own.is_file() {
-            own
-        } else {
-            binary.with_file_name("etcdctl")
+        let own = match minor(&version) {
+            ..5 => binary(&version, "etcdctl"),
+            _ => binary(&version, "etcdutl"),
         };
         for members in [1, 3] {
             let (theirs, ours) = (
@@ -113,9 +112,12 @@ fn restored_members_are_those_of_etcds_own_tool() {
         fs::copy(theirs.join("member/snap/db"), ours.join("member/snap/db")).unwrap();
         fs::remove_dir_all(root.path().join("data")).unwrap();
         fs::rename(&ours, root.path().join("data")).unwrap();
-        let mut etcd = Etcd::start(&binary, root.path(), &[]);
-        let answer = etcd.ask("POST", "/v3/kv/range", r#"{"key":"a2V5"}"#).unwrap();
-        assert!(answer.contains("dmFsdWU="), "{version}: {answer}");
+        let etcd = member(&version, root.path()).serve();
+        assert_eq!(
+            etcd.client().get(b"key").as_deref(),
+            Some(&b"value"[..]),
+            "{version}"
+        );
         etcd.kill();
         assert_eq!(
             inspect(&root.path().join("data")).unwrap().end,
@@ -126,15 +128,14 @@ fn restored_members_are_those_of_etcds_own_tool() {
 }
 
 /// The data directory of an etcd that was killed after some writes.
-fn killed(version: &str, binary: &Path, root: &Path) -> PathBuf {
-    let mut etcd = Etcd::start(binary, root, &[]);
+fn killed(version: &str, root: &Path) -> PathBuf {
+    let etcd = member(version, root).serve();
+    let client = etcd.client();
     for number in 0..12u32 {
-        etcd.put(
-            &format!("key{number}"),
-            &vec![b'x'; usize::try_from(number * 130).unwrap()],
-        );
+        let value = vec![b'x'; usize::try_from(number * 130).unwrap()];
+        client.put(format!("key{number}").as_bytes(), &value);
     }
-    let index = etcd.raft_index();
+    let index = status(&client).raft_index;
     etcd.kill();
     let dir = root.join("data");
     let seen = inspect(&dir).unwrap();
@@ -147,15 +148,13 @@ fn killed(version: &str, binary: &Path, root: &Path) -> PathBuf {
 }
 
 /// What an etcd says of a log of this one segment; none if it does not start.
-fn started(binary: &Path, segment: &[u8]) -> Option<Raft> {
+fn started(version: &str, segment: &[u8]) -> Option<Raft> {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("data").join(SEGMENT);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, segment).unwrap();
-    let mut etcd = Etcd::spawn(binary, root.path(), &[]);
-    let raft = etcd.raft();
-    etcd.kill();
-    raft
+    let mut etcd = member(version, root.path()).spawn();
+    Raft::of(&mut etcd)
 }
 
 /// What we say of it.
@@ -174,7 +173,7 @@ fn positions(dir: &Path) -> Vec<(u64, bool)> {
     found
 }
 
-fn agree(version: &str, what: &str, binary: &Path, segment: &[u8]) {
+fn agree(version: &str, what: &str, segment: &[u8]) {
     let (log, _dir) = judged(segment);
     let ours = match log.end() {
         End::Damaged { .. } => None,
@@ -185,7 +184,7 @@ fn agree(version: &str, what: &str, binary: &Path, segment: &[u8]) {
             last_term: log.last_term(),
         }),
     };
-    let theirs = started(binary, segment);
+    let theirs = started(version, segment);
     // Cut within its first three records a log holds nothing. Up to 3.6 etcd goes on from that, knowing of no members.
     let nothing = Some(Raft::default());
     if target(version) < Target::V3_7 && log.metadata().is_some() && theirs == nothing {
@@ -202,9 +201,9 @@ fn agree(version: &str, what: &str, binary: &Path, segment: &[u8]) {
 /// and has the entries that we say it has.
 #[test]
 fn a_torn_tail_is_what_etcd_cuts() {
-    for (version, binary) in binaries() {
+    for version in versions() {
         let root = tempfile::tempdir().unwrap();
-        let dir = killed(&version, &binary, root.path());
+        let dir = killed(&version, root.path());
         let whole = used(&dir.join(SEGMENT));
         let records = positions(&dir);
         let mut cuts = vec![0, 7, 16, 20];
@@ -219,12 +218,12 @@ fn a_torn_tail_is_what_etcd_cuts() {
         for cut in cuts {
             let cut = cut.min(whole.len());
             let short = &whole[..cut];
-            agree(&version, &format!("cut at {cut}"), &binary, short);
+            agree(&version, &format!("cut at {cut}"), short);
             let filled = [short, &vec![0; 100_000 - cut % 8]].concat();
             let torn = matches!(judged(&filled).0.end(), End::Torn { .. } | End::Damaged { .. });
             // Most of those are alike.
             if torn && cut % 3 == 0 {
-                agree(&version, &format!("zeros from {cut}"), &binary, &filled);
+                agree(&version, &format!("zeros from {cut}"), &filled);
             }
         }
     }
@@ -233,9 +232,9 @@ fn a_torn_tail_is_what_etcd_cuts() {
 /// A flipped bit in the middle: etcd does not start, and we say why.
 #[test]
 fn a_flipped_bit_is_damage_for_etcd_too() {
-    for (version, binary) in binaries() {
+    for version in versions() {
         let root = tempfile::tempdir().unwrap();
-        let dir = killed(&version, &binary, root.path());
+        let dir = killed(&version, root.path());
         let whole = used(&dir.join(SEGMENT));
         let entries: Vec<u64> = positions(&dir)
             .into_iter()
@@ -253,7 +252,7 @@ fn a_flipped_bit_is_damage_for_etcd_too() {
                 panic!("{version}, byte {place}: {}", log.end());
             };
             assert_eq!(*offset, entries[entry], "{version}, byte {place}: {why}");
-            assert_eq!(started(&binary, &flipped), None, "{version}, byte {place}");
+            assert_eq!(started(&version, &flipped), None, "{version}, byte {place}");
         }
     }
 }
@@ -262,10 +261,9 @@ fn a_flipped_bit_is_damage_for_etcd_too() {
 /// it is padding and all records are the same.
 #[test]
 fn every_flipped_bit_of_a_real_log_is_found() {
-    let all = binaries();
-    for (version, binary) in [&all[0], &all[all.len() - 1]] {
+    for version in &oldest_and_newest() {
         let root = tempfile::tempdir().unwrap();
-        let dir = killed(version, binary, root.path());
+        let dir = killed(version, root.path());
         let end = positions(&dir)[8].0;
         let log = used(&dir.join(SEGMENT))[..usize::try_from(end).unwrap()].to_owned();
         let path = root.path().join("0000000000000000-0000000000000000.wal");
@@ -297,20 +295,15 @@ fn every_flipped_bit_of_a_real_log_is_found() {
 /// More than a segment holds, in the oldest and the newest version.
 #[test]
 fn logs_of_several_segments() {
-    let all = binaries();
-    for (version, binary) in [&all[0], &all[all.len() - 1]] {
+    for version in &oldest_and_newest() {
         let root = tempfile::tempdir().unwrap();
-        let fast: &[&str] = if target(version) > Target::V3_4 {
-            &["--unsafe-no-fsync"]
-        } else {
-            &[]
-        };
-        let mut etcd = Etcd::start(binary, root.path(), fast);
+        let etcd = member(version, root.path()).flag("--unsafe-no-fsync").serve();
+        let client = etcd.client();
         let value = vec![b'v'; 1_400_000];
         for number in 0..50 {
-            etcd.put(&format!("key{number}"), &value);
+            client.put(format!("key{number}").as_bytes(), &value);
         }
-        let index = etcd.raft_index();
+        let index = status(&client).raft_index;
         etcd.kill();
         let dir = root.path().join("data");
         let wal_dir = dir.join("member/wal");
@@ -331,7 +324,7 @@ fn logs_of_several_segments() {
             assert!(from > 1 || puts == 50, "{version}: {puts}");
         }
 
-        let starts = || Etcd::spawn(binary, root.path(), &[]).raft();
+        let starts = || Raft::of(&mut member(version, root.path()).spawn());
         let (first, second) = (
             wal_dir.join(log.segments()[0].to_string()),
             wal_dir.join(log.segments()[1].to_string()),
@@ -383,9 +376,7 @@ fn logs_of_several_segments() {
         fs::rename(&away, &first).unwrap();
 
         let seen = inspect(&dir).unwrap();
-        let mut etcd = Etcd::spawn(binary, root.path(), &[]);
-        let raft = etcd.raft().unwrap();
-        etcd.kill();
+        let raft = starts().unwrap();
         assert_eq!(
             (raft.last_index, raft.last_term),
             (seen.last_index, seen.last_term),
@@ -397,12 +388,13 @@ fn logs_of_several_segments() {
 /// Snapshots and overwritten tails in the log of a running cluster's member are what etcd makes of them.
 #[test]
 fn snapshots_are_told() {
-    for (version, binary) in binaries() {
+    for version in versions() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("data");
-        let mut etcd = Etcd::start(&binary, root.path(), &["--snapshot-count=5"]);
+        let etcd = member(&version, root.path()).flag("--snapshot-count=5").serve();
+        let client = etcd.client();
         for number in 0..30 {
-            etcd.put(&format!("key{number}"), b"value");
+            client.put(format!("key{number}").as_bytes(), b"value");
         }
         etcd.kill();
         let seen = inspect(&dir).unwrap();
@@ -419,9 +411,7 @@ fn snapshots_are_told() {
             .filter(|file| file.known && file.content.is_ok())
             .count();
         assert!(readable > 1, "{version}: {seen}");
-        let mut etcd = Etcd::spawn(&binary, root.path(), &[]);
-        let raft = etcd.raft().unwrap();
-        etcd.kill();
+        let raft = Raft::of(&mut member(&version, root.path()).spawn()).unwrap();
         assert_eq!(raft.last_index, seen.last_index, "{version}");
         assert_eq!(
             (raft.last_term, raft.term),

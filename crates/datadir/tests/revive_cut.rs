@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use quorate_datadir::{Progress, Restore, Revival, Revive, Source, restore, revive, verify};
-use quorate_forgetful::{Disk, every_cut, every_failure};
+use quorate_testkit::disk::{Disk, every_cut, every_failure};
 
 /// A member that was restored and never ran, and an older snapshot beside it.
 fn start() -> Disk {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use quorate_datadir::bolt::{Bolt, KeyAndValue};
 use quorate_datadir::rewrite::{Changes, Later, Nothing, edit, rewrite};
 use quorate_datadir::{Error, Progress, Source, bucket, hash_kv, verify};
+use quorate_testkit::{Made, Start, Workload, newest};
 use quorate_wire::etcdserverpb::{CompactionRequest, CompactionResponse};
-use quorate_workloads::{Made, Start, Workload, newest};
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -1,7 +1,7 @@
 //! A host cluster seen from another process: who runs it, how it is, and how to stop it.
 //!
-//! In: a root. Out: what its files say, each claim proved before it is believed: a supervisor runs only if it holds
-//! the lock. Never: a signal to a process that is not proved to be the supervisor or a member.
+//! In: a root. Out: what its files say, each claim proved before it is believed: a supervisor runs only if a descriptor
+//! of its own process holds the lock. Never: a signal to a process that is not proved to be the supervisor or a member.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::{Handle, Identity, Record, Runner};
 use crate::status::Status;
-use crate::{Error, Root};
+use crate::{Error, Root, holder};
 
 /// How long a supervisor has to stop its members and itself.
 const DOWN_LIMIT: Duration = Duration::from_secs(30);
@@ -62,6 +62,19 @@ impl Supervisor {
         self.identity.pid
     }
 
+    /// Is the lock held by this very process? That it is held does not prove it: a child of the supervisor that has yet
+    /// to execute its program has copies of all descriptors, and so keeps the lock after the supervisor gave it up; and
+    /// the next supervisor takes it before it writes its own record.
+    fn holds_lock(&self, root: &Root) -> Result<bool, Error> {
+        let failed = |source| Error::Process {
+            doing: "look at",
+            pid: self.pid(),
+            source,
+        };
+        let holds = holder::holds_lock(self.pid(), &root.lock()).map_err(failed)?;
+        Ok(holds && self.identity.lives().map_err(failed)?)
+    }
+
     pub(crate) fn write(&self, root: &Root) -> Result<(), Error> {
         let path = root.supervisor();
         let content = serde_json::to_vec(self);
@@ -97,7 +110,7 @@ pub fn supervisor(root: &Path) -> Result<Option<Supervisor>, Error> {
     let Ok(mut found) = serde_json::from_slice::<Supervisor>(&content) else {
         return Ok(None);
     };
-    found.running = is_locked(&root)?;
+    found.running = is_locked(&root)? && found.holds_lock(&root)?;
     Ok(Some(found))
 }
 
@@ -263,6 +276,32 @@ mod tests {
             manifest_path(dir.path()),
             Err(Error::ManifestMissing { .. })
         ));
+    }
+
+    /// A descriptor that a child has inherited keeps the lock when its supervisor has given it up.
+    #[tokio::test]
+    async fn a_supervisor_that_gave_the_lock_up_is_not_signalled() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path()).unwrap();
+        root.prepare().unwrap();
+        let held = lock(&root).await.unwrap();
+        // The recorded supervisor is this process: a signal to it would end the tests.
+        let own = Supervisor::own(Path::new("/m.yaml"), "2026-01-01T00:00:00Z".to_owned()).unwrap();
+        own.write(&root).unwrap();
+        let copy = held.try_clone().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .stdin(copy)
+            .spawn()
+            .unwrap();
+        drop(held);
+        assert!(is_locked(&root).unwrap(), "the child has it");
+        assert!(!supervisor(dir.path()).unwrap().unwrap().running);
+        let refused = down(dir.path()).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
+        assert_eq!(down(dir.path()).await.unwrap(), Down::NothingRan);
     }
 
     #[tokio::test]

@@ -1,10 +1,10 @@
 //! Who holds a port or a file: a process number and a command, for messages that say what to do.
 //!
 //! In: /proc. Out: a [`Holder`], or nothing where it cannot be seen (another user's process). Every scan is bounded;
-//! nothing is decided by what is found here.
+//! nothing is decided by what is found here, but whether a process holds a lock ([`holds_lock`]).
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -135,6 +135,37 @@ pub(crate) fn of_lock(path: &Path) -> Option<Holder> {
     pids.next().map(Holder::of_pid)
 }
 
+/// Has a descriptor of process `pid` the lock on `path`? Where its descriptors may not be read, it is the process that
+/// took the lock, if that is still known.
+pub(crate) fn holds_lock(pid: u32, path: &Path) -> io::Result<bool> {
+    let inode = path.metadata()?.ino().to_string();
+    let entries = match Path::new("/proc").join(pid.to_string()).join("fdinfo").read_dir() {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Ok(of_lock(path).is_some_and(|holder| holder.pid == pid));
+        }
+        Err(error) => return Err(error),
+    };
+    for entry in entries.take(FILES_MAX).flatten() {
+        // It may have been closed meanwhile.
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        if text.lines().any(|line| is_exclusive_lock(line, &inode)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Such as `lock:  1: FLOCK  ADVISORY  WRITE 42 08:01:4711 0 EOF`.
+fn is_exclusive_lock(line: &str, inode: &str) -> bool {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let ["lock:", _, "FLOCK", _, "WRITE", _, file, ..] = fields[..] else {
+        return false;
+    };
+    file.rsplit_once(':').is_some_and(|(_, of)| of == inode)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +200,23 @@ mod tests {
         )
         .unwrap();
         assert_eq!(of_lock(file.path()).unwrap().pid, std::process::id());
+    }
+
+    #[test]
+    fn a_lock_is_held_by_who_has_its_descriptor() {
+        let (file, other) = (
+            tempfile::NamedTempFile::new().unwrap(),
+            tempfile::NamedTempFile::new().unwrap(),
+        );
+        let own = std::process::id();
+        assert!(!holds_lock(own, file.path()).unwrap());
+        rustix::fs::flock(
+            file.as_file(),
+            rustix::fs::FlockOperation::NonBlockingLockExclusive,
+        )
+        .unwrap();
+        assert!(holds_lock(own, file.path()).unwrap());
+        assert!(!holds_lock(own, other.path()).unwrap());
+        assert!(!holds_lock(u32::MAX, file.path()).unwrap());
     }
 }

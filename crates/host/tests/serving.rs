@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use quorate_datadir::{Progress, Restore, restore};
 use quorate_host::find::Places;
 use quorate_host::serve::{PEER_URL, Serve, serve};
-use quorate_workloads::{Workload, binary, newest};
+use quorate_testkit::{Workload, binary, newest};
 
 #[test]
 fn a_restored_directory_is_served() {

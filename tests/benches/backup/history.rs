@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use quorate_testkit::{Client, Server, Start};
 use quorate_tests::measure::noise;
 use quorate_wire::etcdserverpb::{
     PutRequest, RequestOp, StatusRequest, StatusResponse, TxnRequest, TxnResponse, request_op::Request,
 };
-use quorate_workloads::{Client, Server, Start};
 
 /// How many puts the base's transactions have.
 const BASE_PUTS: u64 = 100;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use quorate_client::{Endpoint, Keys, Op, Timeouts, Txn};
+use quorate_testkit::Start;
 use quorate_tests::measure::{Watched, noise};
-use quorate_workloads::Start;
 
 use crate::tools::{Agent, Ours};
 use crate::{list, mib};

@@ -11,8 +11,8 @@ mod load;
 mod tools;
 
 use history::{History, Shape, bytes_below};
+use quorate_testkit::{etcdbrctl, newest};
 use quorate_tests::measure::{Best, Watched, limited, settle, timed};
-use quorate_workloads::{etcdbrctl, newest};
 use tools::{Agent, Ours, Theirs, copied, fresh};
 
 /// Changes written after the base, at most: single puts are slow to make.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use quorate_testkit::{EtcdbrArchive, EtcdbrWriter, Server};
 use quorate_tests::cluster::binary as quorate;
-use quorate_workloads::{EtcdbrArchive, EtcdbrWriter, Server};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long an agent may take to write down what it saw, or to end.

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_datadir::view::{Selection, Values, find};
 use quorate_datadir::{Progress, Source, hash_kv};
+use quorate_testkit::Client;
 use quorate_wire::etcdserverpb::{HashKvRequest, HashKvResponse, RangeRequest, RangeResponse};
 use quorate_wire::mvccpb::KeyValue;
-use quorate_workloads::Client;
 
 /// All keys at a revision.
 #[derive(Debug, Clone)]

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use quorate_testkit::Client;
 use quorate_wire::etcdserverpb::request_op::Request as Op;
 use quorate_wire::etcdserverpb::{
     AuthRoleAddRequest, AuthRoleAddResponse, CompactionRequest, CompactionResponse, DeleteRangeRequest,
     DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest, LeaseRevokeResponse,
     PutRequest, PutResponse, RequestOp, TxnRequest, TxnResponse,
 };
-use quorate_workloads::Client;
 
 use super::trio::Trio;
 

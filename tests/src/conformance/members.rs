@@ -69,20 +69,14 @@ pub fn place_of(urls: &[String]) -> Option<Place> {
 impl Members {
     /// A network and no process.
     pub fn new(version: &str) -> anyhow::Result<Members> {
-        let binary = etcd::cache().join("etcd").join(version).join("etcd");
-        anyhow::ensure!(
-            binary.exists(),
-            "{} is missing: run `make tools`",
-            binary.display()
-        );
         Ok(Members {
             processes: BTreeMap::new(),
             net: Net::new(PLACES)?,
             dir: tempfile::Builder::new()
                 .prefix("quorate-conformance-")
                 .tempdir()?,
-            binary,
-            fsync_can_be_off: !version.starts_with("3.4."),
+            binary: etcd::binary(version, "etcd"),
+            fsync_can_be_off: etcd::minor(version) >= 5,
             generations: BTreeMap::new(),
         })
     }

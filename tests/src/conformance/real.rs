@@ -15,6 +15,7 @@ use quorate_client::Endpoint;
 use super::members::{Ages, Looks, Members, peer_url, place_of};
 use super::script::{Action, Ask, Place, Script, Who};
 use super::trace::{Answer, Did, Step, Trace};
+use crate::etcd::minor;
 
 /// etcd's HealthInterval is 5 s; a little more, because the clock is read twice.
 const HEALTHY_AFTER: Duration = Duration::from_millis(5_300);
@@ -119,7 +120,7 @@ impl Real {
             half_open: false,
             half_open_until: None,
             leaderless: false,
-            notices_silence: version.starts_with("3.4."),
+            notices_silence: minor(version) == 4,
             ages: Ages::default(),
             last_add: None,
             trace: Trace::default(),

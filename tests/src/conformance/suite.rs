@@ -12,6 +12,7 @@ use super::model;
 use super::real::{Raced, Real};
 use super::script::Script;
 use super::trace::{Tally, differences, report};
+use crate::etcd::ClusterSlot;
 
 /// How often a script is run whose cluster lost a race that is etcd's own.
 const ATTEMPTS: usize = 3;
@@ -45,6 +46,8 @@ pub struct Outcome {
 
 /// Runs all cases, `at_once` at a time.
 pub fn run(cases: &[Case], at_once: usize) -> Outcome {
+    // One for all of its clusters: how many run at once is asked for here.
+    let _slot = ClusterSlot::acquire();
     let next = AtomicUsize::new(0);
     let outcome = Mutex::new(Outcome::default());
     std::thread::scope(|scope| {

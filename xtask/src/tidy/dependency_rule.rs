@@ -30,8 +30,8 @@ const OPERATOR_SIDE: Allowed = Only(&[
 /// What a crate may depend on directly. None: the crate has no row, and must be given one.
 fn allowed(from: &str) -> Option<Allowed> {
     Some(match from {
-        "quorate-wire" | "quorate-core" | "quorate-pki" | "quorate-forgetful" => Only(&[]),
-        "quorate-datadir" | "quorate-workloads" => Only(&["quorate-wire"]),
+        "quorate-wire" | "quorate-core" | "quorate-pki" => Only(&[]),
+        "quorate-datadir" | "quorate-testkit" => Only(&["quorate-wire"]),
         "quorate-client" => Only(&["quorate-core", "quorate-wire"]),
         "quorate-api" => Only(&["quorate-core"]),
         "quorate-backup" => Only(&[
@@ -40,7 +40,6 @@ fn allowed(from: &str) -> Option<Allowed> {
             "quorate-client",
             "quorate-wire",
         ]),
-        "quorate-fuzzed" => Only(&["quorate-datadir"]),
         "quorate-pod" => Only(&["quorate-core", "quorate-datadir"]),
         "quorate-host" => HOST_SIDE,
         "quorate-operator" => OPERATOR_SIDE,

@@ -2,7 +2,7 @@
 
 use quorate_backup::record::{Lease, Made};
 use quorate_client::{Endpoint, Keys, Op, Txn};
-use quorate_workloads::versions;
+use quorate_testkit::versions;
 
 use crate::world::{World, archived_rows, check_samples, sequence};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use quorate_backup::agent::{self, AskHash, AtLeast, Cluster, Options, Reach, Schedule, TakeFull, take_full};
 use quorate_client::{Endpoint, Timeouts};
-use quorate_workloads::{Addresses, Server, Start, newest};
-use tokio::time::Instant;
+use quorate_testkit::{ClusterSlot, Server, Start, await_that_async, newest};
 
 use crate::world::{Agent, PATIENCE, archived_rows, check_samples, rows_of, sequence, store};
 
@@ -17,25 +16,11 @@ async fn serve(starts: Vec<Start>) -> Vec<Server> {
     let serving = tokio::task::spawn_blocking(move || {
         let mut servers: Vec<Server> = starts.iter().map(Start::spawn).collect();
         for server in &mut servers {
-            server.await_serving().unwrap();
+            server.await_serving();
         }
         servers
     });
     serving.await.unwrap()
-}
-
-fn starts(dir: &std::path::Path, version: &str) -> Vec<Start> {
-    let addresses: Vec<Addresses> = (0..MEMBERS).map(|_| Addresses::free()).collect();
-    let initial: Vec<String> = (0..MEMBERS)
-        .map(|n| format!("m{n}={}", addresses[n].peer))
-        .collect();
-    let start = |n: usize| Start {
-        name: format!("m{n}"),
-        addresses: Some(addresses[n].clone()),
-        initial_cluster: Some(initial.join(",")),
-        ..Start::new(version, &dir.join(format!("m{n}")))
-    };
-    (0..MEMBERS).map(start).collect()
 }
 
 /// Writes through whoever serves, until it is told to stop.
@@ -52,7 +37,8 @@ async fn keep_writing(endpoints: Vec<Endpoint>, stop: Arc<AtomicBool>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn members_come_and_go() {
     let dir = tempfile::tempdir().unwrap();
-    let starts = starts(dir.path(), &newest("3.6"));
+    let _slot = ClusterSlot::acquire();
+    let starts = Start::cluster(&newest("3.6"), dir.path(), MEMBERS);
     let urls: Vec<String> = starts
         .iter()
         .map(|start| start.addresses.as_ref().unwrap().client.clone())
@@ -149,23 +135,19 @@ async fn members_come_and_go() {
     // The last one left answers, but nobody knows how old its answers are.
     let killed = servers[1].take().unwrap();
     tokio::task::spawn_blocking(|| killed.kill()).await.unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while endpoints[2].status().await.unwrap().leader.is_some() {
-        assert!(Instant::now() < deadline);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    await_that_async("the last member knows no leader", PATIENCE, async || {
+        endpoints[2].status().await.unwrap().leader.is_none()
+    })
+    .await;
     let refused = take(AtLeast::default()).await.unwrap_err().to_string();
     assert!(refused.contains("has a leader"), "{refused}");
 }
 
 /// The revision, as soon as a write succeeds.
 async fn eventually(endpoint: &Endpoint) -> i64 {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match endpoint.put(b"seen", b"").await {
-            Ok(revision) => return revision,
-            Err(error) => assert!(Instant::now() < deadline, "{}", error.chain()),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    await_that_async("a write succeeds", PATIENCE, async || {
+        let put = endpoint.put(b"seen", b"").await;
+        put.map_err(|error| error.chain())
+    })
+    .await
 }

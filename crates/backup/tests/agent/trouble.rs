@@ -10,7 +10,7 @@ use quorate_backup::agent::{AskHash, Cluster, Reach, State};
 use quorate_backup::record::{Entry, Lease};
 use quorate_backup::{Error, Point};
 use quorate_client::{Credentials, Endpoint, Keys, Op, Txn};
-use quorate_workloads::{newest, versions};
+use quorate_testkit::{newest, versions};
 
 use crate::world::{Agent, World, archived_rows, check_samples, sequence};
 

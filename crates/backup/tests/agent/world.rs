@@ -10,7 +10,7 @@ use quorate_backup::log::History;
 use quorate_backup::{Archive, Error, Store, StoreOptions, StoreUrl, delta, object};
 use quorate_client::{Endpoint, Timeouts};
 use quorate_datadir::{RowKey, Source};
-use quorate_workloads::{Server, Start};
+use quorate_testkit::{Server, Start};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -4,7 +4,7 @@
 use quorate_backup::Error;
 use quorate_backup::etcdbr::Object;
 use quorate_backup::plan::To;
-use quorate_workloads::EtcdbrArchive;
+use quorate_testkit::EtcdbrArchive;
 
 use crate::ours::Ours;
 use crate::source::Source;

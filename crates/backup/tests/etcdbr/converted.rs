@@ -8,7 +8,7 @@ use quorate_backup::plan::{To, Wanted, plan};
 use quorate_backup::restore::restore;
 use quorate_backup::{Archive, Store, StoreOptions, StoreUrl};
 use quorate_datadir::{Progress, Source as Database, hash_kv};
-use quorate_workloads::HashKv;
+use quorate_testkit::HashKv;
 
 use crate::ours::alone;
 use crate::source::Source;

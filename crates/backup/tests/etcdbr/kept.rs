@@ -7,7 +7,7 @@ use quorate_backup::etcdbr::compact::compact;
 use quorate_backup::etcdbr::verify::{Depth, verify};
 use quorate_backup::plan::To;
 use quorate_datadir::{Progress, Source as Database, hash_kv};
-use quorate_workloads::newest;
+use quorate_testkit::newest;
 
 use crate::converted::store;
 use crate::ours::{Ours, served};

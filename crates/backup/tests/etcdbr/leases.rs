@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use quorate_backup::plan::To;
 use quorate_datadir::Source as Database;
+use quorate_testkit::{Client, EtcdbrArchive, Start, newest};
 use quorate_wire::etcdserverpb::{RangeRequest, RangeResponse};
-use quorate_workloads::{Client, EtcdbrArchive, Start, newest};
 
 use crate::ours::{Ours, served};
 use crate::source::Source;

@@ -8,7 +8,7 @@ use quorate_backup::etcdbr::restore::{Outcome, Way, restore};
 use quorate_backup::plan::To;
 use quorate_backup::{Error, Store, StoreOptions, StoreUrl};
 use quorate_datadir::{Members, Progress, Seat, Source as Database, hash_kv};
-use quorate_workloads::{EtcdbrArchive, HashKv, Start};
+use quorate_testkit::{EtcdbrArchive, HashKv, Start};
 use tokio::runtime::Runtime;
 
 /// An archive, opened.

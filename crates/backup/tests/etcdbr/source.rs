@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use quorate_testkit::{Client, EtcdbrArchive, HashKv, Server, Start, newest};
 use quorate_wire::etcdserverpb::request_op::Request as Op;
 use quorate_wire::etcdserverpb::{HashKvRequest, HashKvResponse, PutRequest, RequestOp, TxnRequest};
-use quorate_workloads::{Client, EtcdbrArchive, HashKv, Server, Start, newest};
 
 /// An etcd, and room for archives of it.
 pub struct Source {

@@ -2,7 +2,7 @@
 
 use quorate_backup::etcdbr::Compression;
 use quorate_backup::plan::To;
-use quorate_workloads::{Workload, newest};
+use quorate_testkit::{Workload, newest};
 
 use crate::ours::{Ours, served};
 use crate::source::Source;

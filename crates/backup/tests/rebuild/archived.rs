@@ -8,7 +8,7 @@ use quorate_backup::object::{Assembler, Facts, Kind, pack};
 use quorate_backup::record::{Delta, Entry, Full, Hash, Lease, Made, Sample};
 use quorate_backup::{Archive, Store, StoreOptions, StoreUrl, names};
 use quorate_datadir::{HashKv, Members, Progress, RowKey, Seat, Source, hash_kv};
-use quorate_workloads::{Said, Server, Start, Workload};
+use quorate_testkit::{Said, Server, Start, Workload};
 
 /// The first moment of the history, in milliseconds since 1970.
 pub const BEGIN: i64 = 1_700_000_000_000;

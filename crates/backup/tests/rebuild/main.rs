@@ -12,7 +12,7 @@ use quorate_backup::plan::{Plan, To, Wanted, plan};
 use quorate_backup::restore::{Outcome, judge, restore};
 use quorate_backup::{Error, names};
 use quorate_datadir::{Progress, Source, hash_kv, verify_member};
-use quorate_workloads::newest;
+use quorate_testkit::newest;
 
 fn to(to: To) -> Wanted {
     Wanted { timeline: None, to }

@@ -1,7 +1,7 @@
 //! Azure, as its own emulator implements it.
 
 use quorate_backup::{CreateOnly, Credentials, StoreOptions, Trouble};
-use quorate_workloads::{StoreKind, StoreServer};
+use quorate_testkit::{StoreKind, StoreServer};
 
 use crate::conformance::{self, Lacks, noise};
 use crate::{faults, hasty, open, open_with};

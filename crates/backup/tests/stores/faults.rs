@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate_backup::{Created, Deleted, Store, StoreOptions, Trouble};
-use quorate_workloads::{Fault, Proxy, StoreServer};
+use quorate_testkit::{Fault, Proxy, StoreServer};
 
 use crate::conformance::{names, noise, trouble};
 use crate::{hasty, open_with};

@@ -1,7 +1,7 @@
 //! Google, as far as an emulator shows it.
 
 use quorate_backup::{CreateOnly, Trouble};
-use quorate_workloads::{StoreKind, StoreServer};
+use quorate_testkit::{StoreKind, StoreServer};
 
 use crate::conformance::{self, Lacks, noise};
 use crate::{faults, hasty, open, open_with};

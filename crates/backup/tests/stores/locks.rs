@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use quorate_backup::prune::{Options, plan, run};
 use quorate_backup::record::{Entry, Prune};
 use quorate_backup::{Archive, names};
-use quorate_workloads::{Fault, Proxy, StoreKind, StoreServer};
+use quorate_testkit::{Fault, Proxy, StoreKind, StoreServer};
 
 use super::open;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use quorate_backup::{Created, Error, Found, Store, StoreOptions, StoreUrl, Trouble};
-use quorate_forgetful::{Disk, Mount, every_cut, every_failure};
+use quorate_testkit::disk::{Disk, Mount, every_cut, every_failure};
 
 use crate::conformance::{names, noise};
 

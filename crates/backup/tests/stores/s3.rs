@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use quorate_backup::{CreateOnly, Created, Credentials, StoreOptions, Trouble};
-use quorate_workloads::{Fault, Proxy, ServerCertificate, StoreKind, StoreServer};
+use quorate_testkit::{Fault, Proxy, ServerCertificate, StoreKind, StoreServer};
 
 use crate::conformance::{self, Lacks, names, noise, trouble};
 use crate::{faults, hasty, open, open_with};
@@ -198,7 +198,7 @@ async fn no_parts_are_left_behind() {
 
 #[tokio::test]
 async fn an_endpoint_where_nothing_is() {
-    let closed = quorate_workloads::free_port();
+    let closed = quorate_testkit::free_port();
     let url = format!("s3://bucket/x?endpoint=http://127.0.0.1:{closed}&allowHttp=true");
     let options = StoreOptions {
         credentials: Some(Credentials::Anonymous),

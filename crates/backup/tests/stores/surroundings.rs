@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 use quorate_backup::Trouble;
-use quorate_workloads::{StoreKind, StoreServer};
+use quorate_testkit::{StoreKind, StoreServer};
 
 use crate::conformance::noise;
 use crate::{hasty, open_with};
@@ -115,7 +115,7 @@ async fn nowhere() {
         assert!(text.contains("add credentials=FILE to the address"), "{text}");
         return;
     }
-    let closed = format!("http://127.0.0.1:{}", quorate_workloads::free_port());
+    let closed = format!("http://127.0.0.1:{}", quorate_testkit::free_port());
     let url = format!("s3://bucket/x?endpoint={closed}&allowHttp=true");
     again(
         "surroundings::nowhere",

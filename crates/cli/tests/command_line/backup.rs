@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use quorate_testkit::binary;
 use serde_json::Value;
 
 use crate::agent::{Agent, revision};
@@ -29,8 +30,8 @@ fn content(sandbox: &Sandbox, dir: &str) -> Vec<(String, String)> {
 #[test]
 fn the_life_of_an_archive() {
     let sandbox = Sandbox::new();
-    let (_, programs) = newest();
-    let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+    let version = newest();
+    let etcd = Etcd::start(&version, &sandbox.path("etcd"));
     let archive = url(&sandbox.path("archive"));
     for number in 0..5 {
         etcd.ctl(&["put", &format!("app/{number}"), &format!("one {number}")]);
@@ -124,7 +125,7 @@ fn the_life_of_an_archive() {
     );
     // And of nothing at all, which is what is there in the end.
     sandbox.run(&["backup", "compact", &archive]).succeeds();
-    let etcd_program = programs.join("etcd").display().to_string();
+    let etcd_program = binary(&version, "etcd").display().to_string();
     let proven = sandbox.run(&[
         "backup",
         "verify",
@@ -201,10 +202,10 @@ fn the_life_of_an_archive() {
 #[test]
 fn a_restored_cluster_goes_on_in_a_timeline_of_its_own() {
     let sandbox = Sandbox::new();
-    let (_, programs) = newest();
+    let version = newest();
     let archive = url(&sandbox.path("archive"));
     let key = sandbox.file("key", &"5e".repeat(32));
-    let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&version, &sandbox.path("etcd"));
     etcd.ctl(&["put", "app/a", "secret-value-of-the-first"]);
     let mut agent = Agent::start(&sandbox, &archive, &etcd, &["--key-file", &key]);
     let first = agent.catch_up(&etcd);
@@ -241,13 +242,7 @@ fn a_restored_cluster_goes_on_in_a_timeline_of_its_own() {
     sandbox
         .run(&[&restore[..], &["--key-file", &key]].concat())
         .succeeds();
-    let more = [
-        "--listen-peer-urls",
-        "http://127.0.0.1:0",
-        "--initial-advertise-peer-urls",
-        "http://localhost:2380",
-    ];
-    let etcd = Etcd::start_on(&programs, &sandbox.path("again"), &dir, "default", &more);
+    let etcd = Etcd::start_restored(&version, &dir);
     assert_eq!(
         etcd.ctl(&["get", "app/", "--prefix", "--keys-only"]).trim(),
         "app/a"

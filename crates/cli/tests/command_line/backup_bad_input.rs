@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_backup::record::{Delta, Entry};
 use quorate_backup::{Archive, Store, StoreOptions, StoreUrl};
-use quorate_workloads::{StoreKind as Kind, StoreServer};
+use quorate_testkit::{StoreKind as Kind, StoreServer};
 
 use crate::agent::Agent;
 use crate::etcd::{Etcd, newest};
@@ -115,7 +115,7 @@ fn what_makes_no_sense_is_said_at_once() {
 #[test]
 fn a_store_that_does_not_know_us_or_keeps_nothing_apart() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let s3 = StoreServer::start(Kind::S3);
     let now = |url: &str| sandbox.run(&["backup", "now", url, "--endpoints", &etcd.url, "--patience", "5s"]);
     now(&s3.url("missing", "etcd")).fails(1, &["missing", "Make it first"]);
@@ -161,7 +161,7 @@ struct Filled {
 
 fn filled() -> Filled {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let archive = sandbox.path("archive");
     let mut agent = Agent::start(&sandbox, &url(&archive), &etcd, &[]);
     let mut revisions = [0; 3];
@@ -229,7 +229,7 @@ fn points_and_places_that_are_not_there() {
     fs::remove_dir_all(sandbox.path("target")).unwrap();
 
     // Another cluster has no business here, unless it is meant.
-    let other = Etcd::start(&newest().1, &sandbox.path("other"));
+    let other = Etcd::start(&newest(), &sandbox.path("other"));
     let now = ["backup", "now", &url, "--endpoints", &other.url];
     sandbox.run(&now).fails(3, &["--new-timeline"]);
     let run = ["backup", "run", &url, "--endpoints", &other.url];

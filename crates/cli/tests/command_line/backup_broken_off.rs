@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use quorate_workloads::{Fault, Proxy, StoreKind, StoreServer};
+use quorate_testkit::{Fault, Proxy, StoreKind, StoreServer};
 use serde_json::Value;
 
 use crate::etcd::{Etcd, newest};
@@ -28,7 +28,7 @@ struct Archived {
 impl Archived {
     fn new() -> Archived {
         let sandbox = Sandbox::new();
-        let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+        let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
         let mut random = std::fs::File::open("/dev/urandom").unwrap();
         for number in 0..LARGE {
             let mut value = vec![0; 1_000_000];

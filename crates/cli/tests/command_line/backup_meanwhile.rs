@@ -26,7 +26,7 @@ fn hash(sandbox: &Sandbox, dir: &str) -> Value {
 #[test]
 fn everything_at_once() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let archive = url(&sandbox.path("archive"));
     etcd.ctl(&["put", "a", "0"]);
     let mut agent = Agent::start(&sandbox, &archive, &etcd, &[]);
@@ -115,7 +115,7 @@ fn names(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_long_log_begins_later_and_goes_on() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let archive = url(&sandbox.path("archive"));
     let mut agent = Agent::start(&sandbox, &archive, &etcd, &[]);
     for number in 0..3 {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quorate_workloads::{Client, EtcdbrArchive, EtcdbrWriter, Server, Start, binary};
+use quorate_testkit::{Client, EtcdbrArchive, EtcdbrWriter, Server, Start, binary};
 use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox};
@@ -26,7 +26,7 @@ struct Theirs {
 impl Theirs {
     fn start() -> Theirs {
         let sandbox = Sandbox::new();
-        let server = Start::new(&quorate_workloads::newest("3.5"), &sandbox.path("etcd"))
+        let server = Start::new(&quorate_testkit::newest("3.5"), &sandbox.path("etcd"))
             .flag("--unsafe-no-fsync")
             .serve();
         std::fs::create_dir(sandbox.path("theirs")).unwrap();

@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[test]
 fn a_mistake_between_two_times_is_undone() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let archive = format!("file://{}", sandbox.path("archive").display());
     let mut agent = Agent::start(&sandbox, &archive, &etcd, &[]);
     for (key, value) in [("app/a", "1"), ("app/b", "2"), ("app/c", "3"), ("other", "4")] {
@@ -107,7 +107,7 @@ fn answered(sandbox: &Sandbox, words: &[&str], keys: &[u8]) -> (Option<i32>, Str
 #[test]
 fn a_time_that_little_is_known_of_has_to_be_agreed_to() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let archive = format!("file://{}", sandbox.path("archive").display());
     sandbox
         .run(&["backup", "now", &archive, "--endpoints", &etcd.url])

@@ -13,7 +13,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_mistake_is_undone_and_nothing_else() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let archive = format!("file://{}", sandbox.path("archive").display());
     let mut agent = Agent::start(&sandbox, &archive, &etcd, &[]);
     for number in 0..150 {
@@ -87,7 +87,7 @@ fn a_mistake_is_undone_and_nothing_else() {
     );
     assert_eq!(value("app/new"), "");
     // Another cluster's keys are not this one's to change.
-    let other = Etcd::start(&newest().1, &sandbox.path("other"));
+    let other = Etcd::start(&newest(), &sandbox.path("other"));
     let words = [
         "backup", "undo", &archive, "--prefix", "app/", "--from", &before, "--to", &after, "--apply",
     ];
@@ -106,9 +106,9 @@ fn a_mistake_is_undone_and_nothing_else() {
 #[test]
 fn a_cluster_that_branched_off_before_is_left_alone() {
     let sandbox = Sandbox::new();
-    let (_, programs) = newest();
+    let version = newest();
     let archive = format!("file://{}", sandbox.path("archive").display());
-    let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&version, &sandbox.path("etcd"));
     let mut agent = Agent::start(&sandbox, &archive, &etcd, &[]);
     etcd.ctl(&["put", "app/a", "1"]);
     let first = agent.catch_up(&etcd).to_string();
@@ -133,13 +133,7 @@ fn a_cluster_that_branched_off_before_is_left_alone() {
         &shown,
     ];
     sandbox.run(&restore).succeeds();
-    let peers = [
-        "--listen-peer-urls",
-        "http://127.0.0.1:0",
-        "--initial-advertise-peer-urls",
-        "http://localhost:2380",
-    ];
-    let etcd = Etcd::start_on(&programs, &sandbox.path("again"), &dir, "default", &peers);
+    let etcd = Etcd::start_restored(&version, &dir);
     // The same revisions, of another history.
     etcd.ctl(&["put", "app/b", "ours"]);
     etcd.ctl(&["put", "app/b", "ours, changed"]);

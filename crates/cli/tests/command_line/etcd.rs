@@ -1,134 +1,85 @@
-//! A real etcd for the commands to talk to, of any version in the cache, and a wire to it that can be cut.
+//! A real etcd for the commands to talk to, and a wire to it that can be cut.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use quorate_workloads::Addresses;
+use quorate_testkit::{Addresses, Server, Start, binary, versions};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The versions in the cache, oldest first, with the directories of their programs.
-pub fn versions() -> Vec<(semver::Version, PathBuf)> {
-    let cache = quorate_host::find::default_cache()
-        .expect("HOME is set")
-        .join("etcd");
-    let mut found: Vec<(semver::Version, PathBuf)> = std::fs::read_dir(&cache)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            Some((
-                semver::Version::parse(entry.file_name().to_str()?).ok()?,
-                entry.path(),
-            ))
-        })
-        .filter(|(_, path)| path.join("etcd").is_file())
-        .collect();
-    found.sort();
-    assert!(
-        !found.is_empty(),
-        "no etcd in {}: run `make tools`",
-        cache.display()
-    );
-    found
+/// The newest version in the cache.
+pub fn newest() -> String {
+    versions().pop().expect("there is one")
 }
 
-/// The newest version in the cache.
-pub fn newest() -> (semver::Version, PathBuf) {
-    versions().pop().expect("there is one")
+/// The tool of a version that reads and restores snapshots: `etcdutl` since 3.5, before that `etcdctl`.
+pub fn snapshot_tool(version: &str) -> PathBuf {
+    match quorate_testkit::minor(version) {
+        ..5 => binary(version, "etcdctl"),
+        _ => binary(version, "etcdutl"),
+    }
 }
 
 /// One member, killed when dropped.
 pub struct Etcd {
-    child: Child,
-    programs: PathBuf,
+    server: Server,
     pub data_dir: PathBuf,
     pub url: String,
-    log: PathBuf,
 }
 
 impl Etcd {
-    /// A new member in `dir`; healthy.
-    pub fn start(programs: &Path, dir: &Path) -> Etcd {
-        let data_dir = dir.join("data");
-        Etcd::start_on(programs, dir, &data_dir, "default", &[])
+    /// A new member in `dir`; it serves.
+    pub fn start(version: &str, dir: &Path) -> Etcd {
+        Etcd::serve(Start {
+            name: "default".into(),
+            ..Start::new(version, &dir.join("data"))
+        })
     }
 
-    /// A member named `name` on `data_dir`; healthy. Without others it is a cluster of its own.
-    pub fn start_on(programs: &Path, dir: &Path, data_dir: &Path, name: &str, more: &[&str]) -> Etcd {
-        std::fs::create_dir_all(dir).unwrap();
-        let Addresses { client, peer } = Addresses::free();
-        let log = dir.join("etcd.log");
-        let mut command = Command::new(programs.join("etcd"));
-        command
-            .args(["--name", name, "--logger", "zap", "--log-level", "warn"])
-            .arg("--data-dir")
-            .arg(data_dir)
-            .args([
-                "--listen-client-urls",
-                &client,
-                "--advertise-client-urls",
-                &client,
-            ]);
-        if !more.iter().any(|word| word.contains("peer-urls")) {
-            command
-                .args([
-                    "--listen-peer-urls",
-                    &peer,
-                    "--initial-advertise-peer-urls",
-                    &peer,
-                ])
-                .args(["--initial-cluster", &format!("{name}={peer}")]);
-        }
-        let child = command
-            .args(more)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let mut etcd = Etcd {
-            child,
-            programs: programs.to_owned(),
-            data_dir: data_dir.to_owned(),
-            url: client,
-            log,
+    /// A member on a data directory that was restored for it alone; it serves. Peers listen where nobody calls.
+    pub fn start_restored(version: &str, data_dir: &Path) -> Etcd {
+        Etcd::serve(Start {
+            name: "default".into(),
+            ..Start::new(version, data_dir)
+        })
+    }
+
+    /// A member of a cluster that was restored as `cluster`; it serves.
+    pub fn start_member(version: &str, data_dir: &Path, name: &str, peer: &str, cluster: &str) -> Etcd {
+        let addresses = Addresses {
+            peer: peer.to_owned(),
+            ..Addresses::free()
         };
-        etcd.await_healthy();
-        etcd
+        Etcd::serve(Start {
+            name: name.into(),
+            addresses: Some(addresses),
+            initial_cluster: Some(cluster.to_owned()),
+            flags: vec!["--initial-cluster-token=again".into()],
+            ..Start::new(version, data_dir)
+        })
     }
 
-    fn await_healthy(&mut self) {
-        let until = Instant::now() + LIMIT;
-        while !self.ctl_quietly(&["get", "health"]).status.success() {
-            let log = || std::fs::read_to_string(&self.log).unwrap_or_default();
-            assert!(self.child.try_wait().unwrap().is_none(), "etcd ended:\n{}", log());
-            assert!(Instant::now() < until, "etcd is not healthy:\n{}", log());
-            std::thread::sleep(Duration::from_millis(20));
+    fn serve(start: Start) -> Etcd {
+        let server = start.serve();
+        Etcd {
+            data_dir: server.data_dir().to_owned(),
+            url: server.addresses().client.clone(),
+            server,
         }
-    }
-
-    fn ctl_quietly(&self, arguments: &[&str]) -> Output {
-        self.ctl_command(arguments).output().unwrap()
     }
 
     /// etcdctl with these arguments.
     pub fn ctl_command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.programs.join("etcdctl"));
-        command.args(["--endpoints", &self.url]).args(arguments);
-        command
+        self.server.etcdctl_command(arguments)
     }
 
     /// What etcdctl prints, which must end well.
     pub fn ctl(&self, arguments: &[&str]) -> String {
-        let output = self.ctl_quietly(arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        self.server.etcdctl(None, arguments)
     }
 
     /// Puts a value that may be long or not text.
@@ -144,18 +95,9 @@ impl Etcd {
     }
 
     /// Stops it as an operator would.
-    pub fn stop(mut self) -> PathBuf {
-        let sent = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(sent.unwrap().success());
-        self.child.wait().unwrap();
-        self.data_dir.clone()
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn stop(self) -> PathBuf {
+        self.server.stop();
+        self.data_dir
     }
 }
 

@@ -8,17 +8,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use quorate_testkit::{ClusterSlot, Ports};
 use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox, told};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 struct Up {
     sandbox: Sandbox,
     cache: PathBuf,
     child: Child,
     lines: Receiver<String>,
+    _ports: Ports,
+    _slot: ClusterSlot,
 }
 
 impl Up {
@@ -35,9 +38,12 @@ impl Up {
             .unwrap_or_else(|error| panic!("run `make tools-quick` first: {error}"))
             .version;
         let version = semver::Version::parse(&version.to_string()).unwrap();
+        let (slot, ports) = (ClusterSlot::acquire(), Ports::lease());
+        let manifest = quorate_api::default_manifest("etcd", replicas, &version);
+        let (client, peer) = (ports.port(0), ports.port(1));
         sandbox.file(
             "root/cluster.yaml",
-            &quorate_api::default_manifest("etcd", replicas, &version),
+            &format!("{manifest}\n  host:\n    clientPort: {client}\n    peerPort: {peer}\n"),
         );
         let (child, lines) = spawn(&sandbox, &cache);
         Up {
@@ -45,6 +51,8 @@ impl Up {
             cache,
             child,
             lines,
+            _ports: ports,
+            _slot: slot,
         }
     }
 
@@ -179,7 +187,7 @@ fn up_look_change_kill_stop() {
     up.run(&["up"])
         .fails(3, &["is run by another quorate", "quorate down"]);
 
-    let scaled = up.run(&["scale", "3", "--wait", "--timeout", "1m"]);
+    let scaled = up.run(&["scale", "3", "--wait", "--timeout", "3m"]);
     assert!(
         scaled
             .succeeds()
@@ -190,7 +198,7 @@ fn up_look_change_kill_stop() {
     assert_eq!(up.status()["members"].as_array().unwrap().len(), 3);
     a_follower_is_saved(&up);
     let before = up.status()["members"][2]["pid"].clone();
-    up.run(&["redeploy", "--reason", "test", "--wait", "--timeout", "1m"])
+    up.run(&["redeploy", "--reason", "test", "--wait", "--timeout", "3m"])
         .succeeds();
     assert_ne!(up.status()["members"][2]["pid"], before);
 

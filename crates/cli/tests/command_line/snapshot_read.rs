@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use quorate_testkit::{minor, versions};
 use serde_json::Value;
 
-use crate::etcd::{Etcd, newest, versions};
+use crate::etcd::{Etcd, newest, snapshot_tool};
 use crate::sandbox::Sandbox;
 
 const CONFIG_MAP: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"app","namespace":"shop"},"data":{"n":"1.50"}}"#;
@@ -43,7 +44,7 @@ fn history(etcd: &Etcd) {
 /// A snapshot with that history, by the newest version; and its sandbox.
 fn saved() -> Sandbox {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     history(&etcd);
     sandbox
         .run(&["snapshot", "save", "etcd.db", "--endpoints", &etcd.url])
@@ -53,9 +54,9 @@ fn saved() -> Sandbox {
 
 #[test]
 fn numbers_are_those_of_etcd() {
-    for (version, programs) in versions() {
+    for version in versions() {
         let sandbox = Sandbox::new();
-        let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+        let etcd = Etcd::start(&version, &sandbox.path("etcd"));
         history(&etcd);
         let saved = sandbox.run(&[
             "snapshot",
@@ -73,12 +74,7 @@ fn numbers_are_those_of_etcd() {
                 .run(&["snapshot", "status", "etcd.db", "-o", "json"])
                 .succeeds(),
         );
-        let util = programs.join("etcdutl");
-        let tool = if util.exists() {
-            util
-        } else {
-            programs.join("etcdctl")
-        };
+        let tool = snapshot_tool(&version);
         let theirs = std::process::Command::new(tool)
             .args(["snapshot", "status", "-w", "json"])
             .arg(sandbox.path("etcd.db"))
@@ -88,7 +84,7 @@ fn numbers_are_those_of_etcd() {
         for field in ["hash", "revision", "totalSize"] {
             assert_eq!(ours[field], theirs[field], "{field} of {version}");
         }
-        if version.minor >= 6 {
+        if minor(&version) >= 6 {
             assert_eq!(ours["totalKey"], theirs["totalKey"], "{version}");
             assert_eq!(ours["version"], theirs["version"], "{version}");
         } else {
@@ -161,13 +157,7 @@ fn numbers_are_those_of_etcd() {
             (&after["hash"], &after["hashKv"]),
             "{version}"
         );
-        let again = Etcd::start_on(
-            &programs,
-            &sandbox.path("again"),
-            Path::new(&data_dir),
-            "default",
-            &[],
-        );
+        let again = Etcd::start_restored(&version, Path::new(&data_dir));
         assert_eq!(again.ctl(&["get", "a", "--print-value-only"]), "2\n", "{version}");
     }
 }
@@ -221,7 +211,7 @@ fn one_key_comes_back_as_it_was() {
         (&described["kind"], &described["name"]),
         (&Value::from("Pod"), &Value::from("web-0"))
     );
-    let etcd = Etcd::start(&newest().1, &sandbox.path("other"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("other"));
     etcd.put(key, &std::fs::read(sandbox.path("pod")).unwrap());
     sandbox
         .run(&["snapshot", "save", "other.db", "--endpoints", &etcd.url])

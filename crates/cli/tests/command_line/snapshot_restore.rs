@@ -1,11 +1,9 @@
 //! `quorate snapshot restore`, and real etcd on what it made: one member, three, an older revision, a raised one.
 
-use std::path::{Path, PathBuf};
-
-use quorate_workloads::Addresses;
+use quorate_testkit::{Addresses, ClusterSlot, binary, versions};
 use serde_json::Value;
 
-use crate::etcd::{Etcd, newest, versions};
+use crate::etcd::{Etcd, newest};
 use crate::sandbox::{Run, Sandbox};
 
 fn json(text: &str) -> Value {
@@ -18,8 +16,8 @@ fn peers(count: usize) -> Vec<String> {
 }
 
 /// A snapshot: a=1 at 2, b=1 at 3, a=2 at 4, b deleted at 5.
-fn saved(sandbox: &Sandbox, programs: &Path) {
-    let etcd = Etcd::start(programs, &sandbox.path("source"));
+fn saved(sandbox: &Sandbox, version: &str) {
+    let etcd = Etcd::start(version, &sandbox.path("source"));
     for words in [
         &["put", "a", "1"][..],
         &["put", "b", "1"],
@@ -64,41 +62,22 @@ impl Member<'_> {
         sandbox.run(&all)
     }
 
-    fn start(&self, sandbox: &Sandbox, programs: &Path) -> Etcd {
-        let flags = [
-            "--listen-peer-urls",
-            self.peer,
-            "--initial-advertise-peer-urls",
-            self.peer,
-            "--initial-cluster",
-            self.cluster,
-            "--initial-cluster-token",
-            "again",
-        ];
-        Etcd::start_on(
-            programs,
-            &sandbox.path(&format!("{}-log", self.name)),
+    fn start(&self, sandbox: &Sandbox, version: &str) -> Etcd {
+        Etcd::start_member(
+            version,
             &sandbox.path(self.name),
             self.name,
-            &flags,
+            self.peer,
+            self.cluster,
         )
     }
 }
 
-fn programs(minor: u64) -> PathBuf {
-    let found = versions()
-        .into_iter()
-        .rfind(|(version, _)| version.minor == minor);
-    found
-        .unwrap_or_else(|| panic!("no etcd 3.{minor}: run `make tools`"))
-        .1
-}
-
 #[test]
 fn one_member_of_every_version() {
-    for (version, programs) in versions() {
+    for version in versions() {
         let sandbox = Sandbox::new();
-        saved(&sandbox, &programs);
+        saved(&sandbox, &version);
         let peer = &peers(1)[0];
         let cluster = format!("m={peer}");
         let member = Member {
@@ -119,7 +98,7 @@ fn one_member_of_every_version() {
         let again = member.restore(&sandbox, &[]);
         again.fails(3, &["nothing is overwritten"]);
 
-        let etcd = member.start(&sandbox, &programs);
+        let etcd = member.start(&sandbox, &version);
         let asked = json(&etcd.ctl(&["endpoint", "hashkv", "-w", "json"]));
         assert_eq!(asked[0]["HashKV"]["hash"], hash["hash"], "{version}");
         let id = asked[0]["HashKV"]["header"]["member_id"]
@@ -134,12 +113,12 @@ fn one_member_of_every_version() {
 /// What is only in the log yet of a member that was killed is in its snapshot.
 #[test]
 fn a_dead_member_is_saved_with_the_tail_of_its_log() {
-    for (version, programs) in versions() {
+    for version in versions() {
         let sandbox = Sandbox::new();
-        let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+        let etcd = Etcd::start(&version, &sandbox.path("etcd"));
         etcd.ctl(&["put", "a", "1"]);
         let data_dir = etcd.data_dir.to_str().unwrap().to_owned();
-        let binary = programs.join("etcd");
+        let binary = binary(&version, "etcd");
         let save = [
             "snapshot",
             "save",
@@ -169,9 +148,10 @@ fn a_dead_member_is_saved_with_the_tail_of_its_log() {
 
 #[test]
 fn three_members_become_a_cluster() {
-    let (_, programs) = newest();
+    let _slot = ClusterSlot::acquire();
+    let version = newest();
     let sandbox = Sandbox::new();
-    saved(&sandbox, &programs);
+    saved(&sandbox, &version);
     let peers = peers(3);
     let names = ["m0", "m1", "m2"];
     let pairs: Vec<String> = names
@@ -198,7 +178,7 @@ fn three_members_become_a_cluster() {
     let running: Vec<Etcd> = std::thread::scope(|scope| {
         let starting: Vec<_> = members
             .iter()
-            .map(|member| scope.spawn(|| member.start(&sandbox, &programs)))
+            .map(|member| scope.spawn(|| member.start(&sandbox, &version)))
             .collect();
         starting
             .into_iter()
@@ -220,8 +200,8 @@ fn three_members_become_a_cluster() {
 #[test]
 fn an_older_revision_and_a_raised_one() {
     let sandbox = Sandbox::new();
-    let programs = programs(6);
-    saved(&sandbox, &programs);
+    let version = quorate_testkit::newest("3.6");
+    saved(&sandbox, &version);
     let peers = peers(2);
     let clusters = [format!("old={}", peers[0]), format!("raised={}", peers[1])];
     let old = Member {
@@ -231,7 +211,7 @@ fn an_older_revision_and_a_raised_one() {
     };
     let restored = json(old.restore(&sandbox, &["--to-revision", "3"]).succeeds());
     assert_eq!(restored["revision"], 3);
-    let etcd = old.start(&sandbox, &programs);
+    let etcd = old.start(&sandbox, &version);
     assert_eq!(etcd.ctl(&["get", "", "--prefix"]), "a\n1\nb\n1\n");
     drop(etcd);
 
@@ -246,7 +226,7 @@ fn an_older_revision_and_a_raised_one() {
             .succeeds(),
     );
     assert_eq!(restored["revision"], 1005);
-    let etcd = raised.start(&sandbox, &programs);
+    let etcd = raised.start(&sandbox, &version);
     assert_eq!(etcd.ctl(&["get", "", "--prefix"]), "a\n2\n");
     let at = json(&etcd.ctl(&["get", "a", "-w", "json"]));
     assert_eq!(at["header"]["revision"], 1005);
@@ -260,7 +240,7 @@ fn an_older_revision_and_a_raised_one() {
 #[test]
 fn what_makes_no_sense_is_refused_and_nothing_is_made() {
     let sandbox = Sandbox::new();
-    saved(&sandbox, &newest().1);
+    saved(&sandbox, &newest());
     let restore = |more: &[&str]| {
         let first = ["snapshot", "restore", "etcd.db", "--data-dir", "new"];
         let all: Vec<&str> = first.iter().chain(more).copied().collect();

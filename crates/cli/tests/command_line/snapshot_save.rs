@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use quorate_testkit::versions;
 use serde_json::Value;
 
-use crate::etcd::{Etcd, Then, Wire, newest, versions};
+use crate::etcd::{Etcd, Then, Wire, newest, snapshot_tool};
 use crate::sandbox::{Run, Sandbox, told};
 
 fn names(dir: &Path) -> Vec<String> {
@@ -24,9 +25,9 @@ fn with_large_values(etcd: &Etcd) {
 
 #[test]
 fn every_version() {
-    for (version, programs) in versions() {
+    for version in versions() {
         let sandbox = Sandbox::new();
-        let etcd = Etcd::start(&programs, &sandbox.path("etcd"));
+        let etcd = Etcd::start(&version, &sandbox.path("etcd"));
         with_large_values(&etcd);
         std::fs::create_dir(sandbox.path("out")).unwrap();
         let file = sandbox.file("out/etcd.db", "an older one");
@@ -45,12 +46,7 @@ fn every_version() {
         assert_eq!(names(&sandbox.path("out")), ["etcd.db"], "{version}");
 
         // etcd's own tool takes it.
-        let util = programs.join("etcdutl");
-        let tool = if util.exists() {
-            util
-        } else {
-            programs.join("etcdctl")
-        };
+        let tool = snapshot_tool(&version);
         let restored = std::process::Command::new(tool)
             .args(["snapshot", "restore", &file, "--data-dir"])
             .arg(sandbox.path("restored"))
@@ -64,7 +60,7 @@ fn every_version() {
 #[test]
 fn what_fails_leaves_the_older_file_alone() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     with_large_values(&etcd);
     let file = sandbox.file("out/etcd.db", "an older one");
     let save = |url: &str| {
@@ -120,7 +116,7 @@ fn what_fails_leaves_the_older_file_alone() {
 #[test]
 fn a_disk_that_is_full_is_told() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     with_large_values(&etcd);
     let file = sandbox.file("out/etcd.db", "an older one");
     let save = sandbox.command(&["snapshot", "save", &file, "--endpoints", &etcd.url]);
@@ -153,7 +149,7 @@ fn a_disk_that_is_full_is_told() {
 fn stopped_half_way_it_leaves_nothing() {
     for signal in ["-INT", "-TERM"] {
         let sandbox = Sandbox::new();
-        let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+        let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
         with_large_values(&etcd);
         let file = sandbox.file("out/etcd.db", "an older one");
         let wire = Wire::to(&etcd, 1_000_000, Then::Stall);
@@ -177,7 +173,7 @@ fn stopped_half_way_it_leaves_nothing() {
 #[test]
 fn users_are_asked_for_their_password() {
     let sandbox = Sandbox::new();
-    let etcd = Etcd::start(&newest().1, &sandbox.path("etcd"));
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     etcd.ctl(&["user", "add", "root:secret"]);
     etcd.ctl(&["role", "add", "root"]);
     etcd.ctl(&["user", "grant-role", "root", "root"]);

@@ -1,7 +1,6 @@
 //! First start, restarts, versions: what a member goes through when nothing is lost.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use quorate_core::model::{ClusterId, FirstStart, MemberId};
 use quorate_pod::contract::Found;
@@ -109,21 +108,24 @@ fn another_version_or_configuration_waits_for_a_go_ahead_to_this_very_pod() {
     let id = pod.look().volume_id;
     pod.is_held_up(1, "with etcd 3.7");
     slot.pod(&etcd(6), "c2").is_held_up(1, "another configuration");
-    let mut gate = pod.gate("60s").spawn().unwrap();
     let foreign = GoAhead {
         pod: "another".to_owned(),
         ..pod.go_ahead(&id, How::Resume)
     };
-    for text in [String::new(), "{".to_owned(), foreign.to_annotation()] {
-        pod.annotate(&text);
-        std::thread::sleep(Duration::from_millis(600));
-        assert_eq!(gate.try_wait().unwrap(), None);
+    let mut gate = pod.waiting_gate();
+    let refused = [
+        (String::new(), "no go-ahead yet"),
+        ("{".to_owned(), "cannot be understood"),
+        (foreign.to_annotation(), "for the pod another"),
+    ];
+    for (text, part) in &refused {
+        pod.annotate(text);
+        gate.waits_because(part);
     }
     pod.go(&id, How::Resume);
-    eventually("it passes", || gate.try_wait().unwrap().is_some());
-    let told = gate.wait_with_output().unwrap();
-    let told = String::from_utf8(told.stderr).unwrap();
-    for part in ["no go-ahead yet", "cannot be understood", "for the pod another"] {
+    assert_eq!(gate.ends(), Some(0), "{}", gate.words());
+    for (_, part) in &refused {
+        let told = gate.words();
         assert_eq!(told.matches(part).count(), 1, "{part:?} in {told}");
     }
     let member = pod.launch();
@@ -133,14 +135,10 @@ fn another_version_or_configuration_waits_for_a_go_ahead_to_this_very_pod() {
     // The way back is barred, whoever says so.
     let old = slot.pod(&etcd(6), "c1");
     old.go(&id, How::Resume);
-    eventually("the data says who wrote it", || {
-        let member = pod.launch();
-        slot.is_healthy();
-        std::thread::sleep(Duration::from_secs(5));
-        member.stop();
-        let ended = old.gate("0s").output().unwrap();
-        ended.status.code() == Some(3)
-    });
+    let member = pod.launch();
+    slot.is_healthy();
+    slot.is_settled(7);
+    member.stop();
     old.is_held_up(3, "older than the data");
 }
 
@@ -206,8 +204,11 @@ fn data_of_the_older_operator_is_taken_over() {
         .unwrap();
     let pod = slot.pod(&older, "c1");
     let wal = slot.volume().join("member/wal");
-    eventually("it has data", || wal.read_dir().is_ok_and(|all| all.count() > 0));
-    std::thread::sleep(Duration::from_secs(1));
+    eventually("it has data, and its database open", || {
+        let lock = quorate_datadir::DbLock::try_hold(&slot.volume());
+        wal.read_dir().is_ok_and(|all| all.count() > 0)
+            && matches!(lock, Ok(quorate_datadir::Attempt::Busy { .. }))
+    });
     let report = pod.look();
     assert!(matches!(&report.volume, Found::Unknown { why } if why.contains("still in use")));
     pod.is_held_up(1, "still in use");
@@ -230,11 +231,9 @@ fn a_gate_that_waits_ends_when_it_is_told_to() {
     let slot = Slot::new();
     let pod = slot.pod(&etcd(6), "c1");
     pod.look();
-    let mut gate = pod.gate("60s").spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    let began = Instant::now();
-    let pid = rustix::process::Pid::from_child(&gate);
+    let mut gate = pod.waiting_gate();
+    gate.waits_because("go-ahead for a first start");
+    let pid = rustix::process::Pid::from_child(&gate.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(gate.wait().unwrap().code(), Some(143));
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(gate.ends(), Some(143), "{}", gate.words());
 }

@@ -1,21 +1,20 @@
 //! A volume, the pods on it, and the containers in them.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quorate_core::model::{Generation, MemberName, PeerUrl, Token, Version};
 use quorate_pod::contract::FORMAT;
 use quorate_pod::{GoAhead, How, Report};
-use quorate_workloads::free_port;
+use quorate_testkit::{Addresses, Client, await_that, binary, newest, versions};
+use quorate_wire::etcdserverpb::{RangeRequest, RangeResponse, StatusRequest, StatusResponse};
 use tempfile::TempDir;
 
 /// How long anything may take.
-const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A cached etcd: its version and where it is.
 #[derive(Clone, Debug)]
@@ -24,50 +23,29 @@ pub struct Etcd {
     pub path: PathBuf,
 }
 
+impl Etcd {
+    fn of(version: &str) -> Etcd {
+        Etcd {
+            version: version.parse().unwrap(),
+            path: binary(version, "etcd"),
+        }
+    }
+}
+
 /// Every etcd in the cache, oldest first.
 pub fn etcds() -> Vec<Etcd> {
-    let from = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let cache = from("QUORATE_CACHE").unwrap_or_else(|| {
-        let base = from("XDG_CACHE_HOME").or_else(|| from("HOME").map(|home| home.join(".cache")));
-        base.unwrap_or_default().join("quorate")
-    });
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(cache.join("etcd"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let version = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let path = entry.path().join("etcd");
-        found.extend(
-            version
-                .filter(|_| path.is_file())
-                .map(|version| Etcd { version, path }),
-        );
-    }
-    found.sort_by_key(|etcd| etcd.version);
-    assert!(
-        !found.is_empty(),
-        "no etcd in {}: run `make tools`",
-        cache.display()
-    );
-    found
+    versions().iter().map(|version| Etcd::of(version)).collect()
 }
 
 /// The newest cached etcd of a minor.
 pub fn etcd(minor: u32) -> Etcd {
-    let found = etcds().into_iter().rfind(|etcd| etcd.version.minor == minor);
-    found.unwrap_or_else(|| panic!("no etcd 3.{minor} in the cache: run `make tools`"))
+    Etcd::of(&newest(&format!("3.{minor}")))
 }
 
 /// A claim and the place of a member: what outlives its pods.
 pub struct Slot {
     pub dir: TempDir,
-    ports: (u16, u16),
+    addresses: Addresses,
 }
 
 impl Slot {
@@ -76,7 +54,7 @@ impl Slot {
         std::fs::create_dir(dir.path().join("volume")).unwrap();
         Slot {
             dir,
-            ports: (free_port(), free_port()),
+            addresses: Addresses::free(),
         }
     }
 
@@ -102,14 +80,11 @@ impl Slot {
 
     /// A first start alone.
     pub fn new_cluster(&self) -> How {
+        let (_, port) = self.addresses.peer.rsplit_once(':').unwrap();
         How::New {
-            token: Token(format!("t-{}", self.ports.1)),
-            initial: vec![(MemberName("c-0".to_owned()), PeerUrl(self.peer_url()))],
+            token: Token(format!("t-{port}")),
+            initial: vec![(MemberName("c-0".to_owned()), PeerUrl(self.addresses.peer.clone()))],
         }
-    }
-
-    fn peer_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports.1)
     }
 
     /// A new pod for this slot.
@@ -149,38 +124,43 @@ impl Slot {
         pod
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.ports.0)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
-        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        Some(answer)
+    fn client(&self) -> Client {
+        Client::new(&self.addresses.client)
     }
 
+    /// Does the member answer a read that needs a quorum?
     pub fn serves(&self) -> bool {
-        let answer = self.ask("GET", "/health", "");
-        answer.is_some_and(|answer| answer.contains("\"true\""))
+        let request = RangeRequest {
+            key: b"k".to_vec(),
+            ..RangeRequest::default()
+        };
+        self.client()
+            .try_call::<_, RangeResponse>("KV/Range", request)
+            .is_ok()
     }
 
     pub fn is_healthy(&self) {
         eventually("the member serves", || self.serves());
     }
 
+    /// Waits until the storage carries the minor of the etcd that runs, as it does from 3.6 on.
+    pub fn is_settled(&self, minor: u32) {
+        let (client, wanted) = (self.client(), format!("3.{minor}."));
+        await_that("the storage has the version of etcd", LIMIT, || {
+            let status: StatusResponse = client.call("Maintenance/Status", StatusRequest {});
+            let found = status.storage_version;
+            found.starts_with(&wanted).then_some(()).ok_or(found)
+        });
+    }
+
     /// Writes the key `k`, always the same.
     pub fn put(&self, key: &str) {
         assert_eq!(key, "k");
-        let answer = self
-            .ask("POST", "/v3/kv/put", r#"{"key":"aw==","value":"dg=="}"#)
-            .unwrap();
-        assert!(answer.contains("revision"), "{answer}");
+        self.client().put(b"k", b"v");
     }
 
     pub fn has_the_key(&self) -> bool {
-        let answer = self.ask("POST", "/v3/kv/range", r#"{"key":"aw=="}"#).unwrap();
-        answer.contains("dg==")
+        self.client().get(b"k").as_deref() == Some(&b"v"[..])
     }
 }
 
@@ -292,6 +272,16 @@ impl Pod<'_> {
         command
     }
 
+    /// A gate that runs, and where its words go.
+    pub fn waiting_gate(&self) -> Gate {
+        let words = self.dir.join("gate-words");
+        let file = std::fs::File::create(&words).unwrap();
+        Gate {
+            child: self.gate("120s").stderr(file).spawn().unwrap(),
+            words,
+        }
+    }
+
     /// The gate lets it through at once.
     #[track_caller]
     pub fn passes(&self) {
@@ -309,10 +299,7 @@ impl Pod<'_> {
     }
 
     fn etcd_command(&self, patience: &str) -> Command {
-        let (client, peer) = (
-            format!("http://127.0.0.1:{}", self.slot.ports.0),
-            self.slot.peer_url(),
-        );
+        let Addresses { client, peer } = &self.slot.addresses;
         // The copy that the gate left, as in the pod.
         let mut command = Command::new(self.dir.join("shared/quorate"));
         command.args(["launch-in-pod", "--patience", patience]);
@@ -373,6 +360,42 @@ impl Pod<'_> {
     }
 }
 
+/// A gate that waits; killed when dropped.
+pub struct Gate {
+    pub child: Child,
+    words: PathBuf,
+}
+
+impl Gate {
+    pub fn words(&self) -> String {
+        std::fs::read_to_string(&self.words).unwrap()
+    }
+
+    /// Waits until it gives this reason for waiting. It must not have ended.
+    pub fn waits_because(&mut self, part: &str) {
+        await_that("the gate says why it waits", LIMIT, || {
+            let words = self.words();
+            assert_eq!(self.child.try_wait().unwrap(), None, "{words}");
+            words.contains(part).then_some(()).ok_or(words)
+        });
+    }
+
+    /// Waits for its end; its exit code.
+    pub fn ends(&mut self) -> Option<i32> {
+        await_that("the gate has ended", LIMIT, || {
+            self.child.try_wait().unwrap().ok_or_else(|| self.words())
+        })
+        .code()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A process of the etcd container; killed when dropped.
 pub struct Member {
     child: Child,
@@ -425,12 +448,8 @@ impl Drop for Member {
 
 /// Waits until `what`.
 #[track_caller]
-pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+pub fn eventually(what: &str, is: impl FnMut() -> bool) {
+    await_that(what, LIMIT, is);
 }
 
 /// A copy of a directory.

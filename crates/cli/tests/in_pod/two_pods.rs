@@ -1,7 +1,5 @@
 //! Two pods on one volume: a ReplicaSet replaces a pod that is still ending.
 
-use std::time::Duration;
-
 use quorate_core::model::FirstStart;
 use quorate_pod::contract::Found;
 
@@ -18,13 +16,11 @@ fn the_second_waits_for_the_first_and_the_first_does_not_come_back() {
     let report = b.look();
     assert!(matches!(&report.volume, Found::Unknown { why } if why.contains("still in use")));
     assert_eq!(report.first_start(Some(&report.volume_id)), FirstStart::Unknown);
-    let mut gate = b.gate("60s").spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(gate.try_wait().unwrap(), None);
+    let mut gate = b.waiting_gate();
+    gate.waits_because("still in use");
     assert!(slot.serves());
     running.stop();
-    eventually("b passes by itself", || gate.try_wait().unwrap().is_some());
-    assert!(gate.wait().unwrap().success());
+    assert_eq!(gate.ends(), Some(0), "b passes by itself: {}", gate.words());
     let mut running = b.launch();
     slot.is_healthy();
     assert!(slot.has_the_key());

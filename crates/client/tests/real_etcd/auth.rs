@@ -1,9 +1,9 @@
 //! Users and passwords, on every version.
 
 use quorate_client::{Consistency, Credentials, Endpoint, Outcome, Refusal};
+use quorate_testkit::versions;
 
 use crate::member::{Plan, eventually};
-use crate::versions;
 
 fn user(name: &str) -> Credentials {
     Credentials {
@@ -25,8 +25,8 @@ async fn enable(endpoint: &Endpoint) {
 
 #[tokio::test]
 async fn tokens_are_fetched_and_renewed() {
-    for etcd in versions::all() {
-        let mut member = Plan::new(&etcd).single().await;
+    for version in versions() {
+        let mut member = Plan::new(&version).single().await;
         let nobody = member.endpoint();
         let root = nobody.with_credentials(user("root"));
         let guest = nobody.with_credentials(user("guest"));
@@ -81,6 +81,6 @@ async fn tokens_are_fetched_and_renewed() {
         // Status is readable as a user, also with the first token not yet fetched.
         let fresh = nobody.with_credentials(user("root"));
         let status = eventually(|| fresh.status()).await.unwrap();
-        assert_eq!(status.version, etcd.version.to_string());
+        assert_eq!(status.version, version);
     }
 }

@@ -9,5 +9,4 @@ mod membership;
 mod outage;
 mod single;
 mod tls;
-mod versions;
 mod watch;

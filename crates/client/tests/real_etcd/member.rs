@@ -1,18 +1,20 @@
 //! Members under test: starting, stopping, and awaiting what they should come to.
 
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use quorate_client::{Endpoint, Error, Target, Timeouts, Tls};
+use quorate_testkit::{Addresses, Server, Start};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use crate::versions::Etcd;
-
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// For calls that must succeed: no deadline that a busy machine could miss.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(10),
+    request: Duration::from_secs(30),
+    stream_idle: Duration::from_secs(30),
+};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// One etcd process, killed when dropped.
@@ -20,29 +22,29 @@ pub struct Member {
     pub name: String,
     pub url: String,
     pub peer_url: String,
-    command: Command,
-    child: Option<Child>,
-    dir: TempDir,
+    start: Start,
+    server: Option<Server>,
+    _dir: TempDir,
 }
 
 /// How a member starts.
 pub struct Plan {
-    etcd: Etcd,
-    scheme: &'static str,
+    version: String,
+    tls: bool,
     flags: Vec<String>,
 }
 
 impl Plan {
-    pub fn new(etcd: &Etcd) -> Plan {
+    pub fn new(version: &str) -> Plan {
         Plan {
-            etcd: etcd.clone(),
-            scheme: "http",
-            flags: vec!["--bcrypt-cost=4".into()],
+            version: version.to_owned(),
+            tls: false,
+            flags: Vec::new(),
         }
     }
 
     pub fn secure(mut self) -> Plan {
-        self.scheme = "https";
+        self.tls = true;
         self
     }
 
@@ -54,44 +56,33 @@ impl Plan {
     /// A member with addresses but not yet started.
     pub fn member(&self, name: &str) -> Member {
         let dir = tempfile::tempdir().unwrap();
-        let url = format!("{}://127.0.0.1:{}", self.scheme, free_port());
-        let peer_url = format!("http://127.0.0.1:{}", free_port());
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let mut command = Command::new(&self.etcd.binary);
-        command
-            .arg(format!("--name={name}"))
-            .arg(format!("--data-dir={}", dir.path().join("data").display()))
-            .arg(format!("--listen-client-urls={url}"))
-            .arg(format!("--advertise-client-urls={url}"))
-            .arg(format!("--listen-peer-urls={peer_url}"))
-            .arg(format!("--initial-advertise-peer-urls={peer_url}"))
-            .args(["--heartbeat-interval=50", "--election-timeout=500"])
-            .args(&self.flags)
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
+        let addresses = match self.tls {
+            true => Addresses::free().with_client_tls(),
+            false => Addresses::free(),
+        };
         Member {
             name: name.into(),
-            url,
-            peer_url,
-            command,
-            child: None,
-            dir,
+            url: addresses.client.clone(),
+            peer_url: addresses.peer.clone(),
+            start: Start {
+                name: name.into(),
+                addresses: Some(addresses),
+                flags: self.flags.clone(),
+                ..Start::new(&self.version, &dir.path().join("data"))
+            },
+            server: None,
+            _dir: dir,
         }
     }
 
-    /// A started cluster in which every member knows a leader.
+    /// The started members of a cluster.
     pub async fn cluster(&self, size: usize) -> Vec<Member> {
         let mut members = (0..size)
             .map(|index| self.member(&format!("m{index}")))
             .collect::<Vec<_>>();
         let initial = initial_cluster(&members);
         for member in &mut members {
-            member
-                .command
-                .arg(format!("--initial-cluster={initial}"))
-                .arg("--initial-cluster-state=new");
+            member.start.initial_cluster = Some(initial.clone());
             member.start();
         }
         members
@@ -100,7 +91,7 @@ impl Plan {
     /// A started single member that serves quorum reads.
     pub async fn single(&self) -> Member {
         let member = self.cluster(1).await.remove(0);
-        if self.scheme == "http" {
+        if !self.tls {
             member.await_quorum().await;
         }
         member
@@ -109,43 +100,35 @@ impl Plan {
 
 impl Member {
     pub fn start(&mut self) {
-        assert!(self.child.is_none(), "{} runs already", self.name);
-        self.child = Some(self.command.spawn().unwrap());
+        assert!(self.server.is_none(), "{} runs already", self.name);
+        self.server = Some(self.start.spawn());
     }
 
     /// Starts a member that others have added.
     pub fn join(&mut self, others: &[Member]) {
         let initial = format!("{},{}={}", initial_cluster(others), self.name, self.peer_url);
-        self.command
-            .arg(format!("--initial-cluster={initial}"))
-            .arg("--initial-cluster-state=existing");
+        self.start.initial_cluster = Some(initial);
+        self.start.flags.push("--initial-cluster-state=existing".into());
         self.start();
     }
 
     pub fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
+        if let Some(server) = self.server.take() {
+            server.kill();
         }
     }
 
-    pub fn signal(&self, signal: &str) {
-        let pid = self.child.as_ref().unwrap().id();
-        assert!(
-            Command::new("kill")
-                .args([signal, &pid.to_string()])
-                .status()
-                .unwrap()
-                .success()
-        );
+    /// The process, which runs.
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs")
     }
 
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::connect_lazy(&self.url, None, Timeouts::default()).unwrap()
+        Endpoint::connect_lazy(&self.url, None, TIMEOUTS).unwrap()
     }
 
     pub fn secure_endpoint(&self, tls: &Tls) -> Endpoint {
-        Endpoint::connect_lazy(&self.url, Some(tls), Timeouts::default()).unwrap()
+        Endpoint::connect_lazy(&self.url, Some(tls), TIMEOUTS).unwrap()
     }
 
     pub fn target(&self) -> Target {
@@ -164,19 +147,7 @@ impl Member {
     }
 
     pub fn log(&self) -> String {
-        let text = std::fs::read_to_string(self.log_path()).unwrap_or_default();
-        let lines = text.lines().collect::<Vec<_>>();
-        lines[lines.len().saturating_sub(20)..].join("\n")
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.dir.path().join("log")
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.kill();
+        self.server().log()
     }
 }
 
@@ -211,20 +182,4 @@ fn initial_cluster(members: &[Member]) -> String {
         .map(|member| format!("{}={}", member.name, member.peer_url))
         .collect::<Vec<_>>()
         .join(",")
-}
-
-/// A loopback port that nothing listens on, given once per process, outside the range that the kernel hands
-/// out by itself.
-pub fn free_port() -> u16 {
-    const FIRST: u16 = 21_000;
-    const COUNT: u16 = 10_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % 500) as u16 * 20;
-    for _ in 0..COUNT {
-        let port = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no free port from {FIRST} on");
 }

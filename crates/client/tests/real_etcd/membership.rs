@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use quorate_client::{Endpoint, Outcome, QuorumView, Refusal, Target};
+use quorate_testkit::{ClusterSlot, oldest_and_newest};
 
-use crate::member::{Member, Plan, eventually, eventually_or};
-use crate::versions;
+use crate::member::{Member, PATIENCE, Plan, eventually, eventually_or};
 
 async fn leader_and_follower(members: &[Member]) -> (Endpoint, Endpoint, u64) {
     let leader_id = members[0].endpoint().status().await.unwrap().leader.unwrap();
@@ -26,8 +26,9 @@ async fn leader_and_follower(members: &[Member]) -> (Endpoint, Endpoint, u64) {
 
 #[tokio::test]
 async fn three_members_and_a_learner() {
-    for etcd in versions::extremes() {
-        let plan = Plan::new(&etcd);
+    let _slot = ClusterSlot::acquire();
+    for version in oldest_and_newest() {
+        let plan = Plan::new(&version);
         let mut members = plan.cluster(3).await;
         for member in &members {
             member.await_quorum().await;
@@ -79,11 +80,7 @@ async fn three_members_and_a_learner() {
         eventually(|| learner.linearizable_read()).await.unwrap();
 
         let (leader, follower, follower_id) = leader_and_follower(&members).await;
-        leader
-            .within(Duration::from_secs(10))
-            .move_leader(follower_id)
-            .await
-            .unwrap();
+        leader.within(PATIENCE).move_leader(follower_id).await.unwrap();
         let left = eventually_or(unhealthy, || follower.member_remove(id))
             .await
             .unwrap();
@@ -128,7 +125,7 @@ async fn broken_view(members: &mut [Member]) {
     assert!(view.member_list.is_some(), "{view:?}");
 
     members[1].kill();
-    let view = QuorumView::ask(&targets(members), Duration::from_secs(1)).await;
+    let view = QuorumView::ask(&targets(members), Duration::from_secs(5)).await;
     assert!(view.members[0].status.is_ok(), "{view:?}");
     assert_eq!((view.readers(), &view.member_list), (0, &None), "{view:?}");
 

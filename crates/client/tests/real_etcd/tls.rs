@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use quorate_client::{Endpoint, Identity, IdentityFiles, Outcome, Refusal, Timeouts, Tls, TlsFiles};
+use quorate_testkit::versions;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 
 use crate::member::{Plan, eventually};
-use crate::versions;
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -67,13 +67,13 @@ async fn verified_on_both_sides() {
         format!("--trusted-ca-file={}", path("ca.crt")),
         "--client-cert-auth".to_owned(),
     ];
-    for etcd in versions::all() {
-        let member = Plan::new(&etcd).secure().flags(flags.clone()).single().await;
+    for version in versions() {
+        let member = Plan::new(&version).secure().flags(flags.clone()).single().await;
         let good = Tls::from_files(&files).unwrap();
         let endpoint = member.secure_endpoint(&good);
         eventually(|| endpoint.linearizable_read())
             .await
-            .unwrap_or_else(|error| panic!("{}: {}\n{}", etcd.version, error.chain(), member.log()));
+            .unwrap_or_else(|error| panic!("{}: {}\n{}", version, error.chain(), member.log()));
 
         let by_name = member.url.replace("127.0.0.1", "localhost");
         let by_name = Endpoint::connect_lazy(&by_name, Some(&good), Timeouts::default()).unwrap();

@@ -3,11 +3,10 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use quorate_datadir::bolt::Bolt;
 use quorate_datadir::{Error, Progress, defrag};
-use quorate_workloads::{Client, Start, Workload, versions};
+use quorate_testkit::{Client, Start, Workload, oldest_and_newest, shared_directory};
 
 /// What one real etcd left.
 pub struct Left {
@@ -24,14 +23,35 @@ pub struct Left {
     pub snap: Vec<u8>,
 }
 
-/// The oldest and the newest etcd, with every kind of page in their databases.
-pub fn all() -> &'static [Left] {
-    static ALL: OnceLock<Vec<Left>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let versions = versions();
-        let ends = [versions.first(), versions.last()];
-        ends.into_iter().flatten().map(|version| leave(version)).collect()
-    })
+/// The oldest and the newest etcd, with every kind of page in their databases. Made once for all test processes.
+pub fn all() -> Vec<Left> {
+    oldest_and_newest().iter().map(|version| left(version)).collect()
+}
+
+fn left(version: &str) -> Left {
+    let key = [version, include_str!("subject.rs")];
+    let tmpdir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let made = shared_directory(tmpdir, "corruption", &key, |to| {
+        let left = leave(version);
+        for (name, bytes) in [
+            ("snapshot", &left.snapshot),
+            ("database", &left.database),
+            ("rewritten", &left.rewritten),
+            ("log", &left.log),
+            ("snap", &left.snap),
+        ] {
+            fs::write(to.join(name), bytes).unwrap();
+        }
+    });
+    let read = |name: &str| fs::read(made.join(name)).unwrap();
+    Left {
+        version: version.to_owned(),
+        snapshot: read("snapshot"),
+        database: read("database"),
+        rewritten: read("rewritten"),
+        log: read("log"),
+        snap: read("snap"),
+    }
 }
 
 fn leave(version: &str) -> Left {

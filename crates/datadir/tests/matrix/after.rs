@@ -1,10 +1,10 @@
 //! What an etcd must still be able to do after it was started on files of ours.
 
+use quorate_testkit::{Client, Said};
 use quorate_wire::etcdserverpb::{
     CompactionRequest, CompactionResponse, DefragmentRequest, DefragmentResponse, DeleteRangeRequest,
     DeleteRangeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
 };
-use quorate_workloads::{Client, Said};
 
 /// Writes, deletes, compacts, which rebalances trees, and defragments; then all is as it was said to be.
 pub fn goes_on(client: &Client) {

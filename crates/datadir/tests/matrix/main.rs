@@ -13,7 +13,7 @@ use after::goes_on;
 use quorate_datadir::{
     Error, Progress, Restore, Source, db_path, defrag, hash_kv, restore, status, verify, verify_member,
 };
-use quorate_workloads::{Addresses, Made, Said, Start, Workload, binary, newest, versions};
+use quorate_testkit::{Addresses, ClusterSlot, Made, Said, Start, Workload, binary, newest, versions};
 use semver::Version;
 
 const TOKEN: &str = "restored";
@@ -220,6 +220,7 @@ fn is_restored(made: &Made) {
         &[1, 3]
     };
     for size in sizes {
+        let _slot = (*size >= 3).then(ClusterSlot::acquire);
         let members: Vec<(String, Addresses)> =
             (0..*size).map(|n| (format!("r{n}"), Addresses::free())).collect();
         let cluster: Vec<String> = members.iter().map(|(n, at)| format!("{n}={}", at.peer)).collect();
@@ -238,9 +239,7 @@ fn is_restored(made: &Made) {
             .collect();
         let mut servers: Vec<_> = starts.iter().map(Start::spawn).collect();
         for server in &mut servers {
-            server
-                .await_serving()
-                .unwrap_or_else(|log| panic!("{} restored: {log}", made.workload));
+            server.await_serving();
         }
         for server in &servers {
             let said = Said::by(&log_in(server.client(), made));
@@ -291,7 +290,7 @@ fn is_defragmented(made: &Made) {
     server.kill();
 }
 
-fn log_in(mut client: quorate_workloads::Client, made: &Made) -> quorate_workloads::Client {
+fn log_in(mut client: quorate_testkit::Client, made: &Made) -> quorate_testkit::Client {
     if let Some(user) = &made.user {
         client.log_in(user);
     }

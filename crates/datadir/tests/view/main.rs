@@ -1,16 +1,17 @@
 //! Random histories through a real etcd, then our view of every revision against etcd's own answers.
 
-mod etcd;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use fastrand::Rng;
 use quorate_datadir::view::{Compared, Kind, Selection, Side, Totals, Values, diff, find, trail};
 use quorate_datadir::{Error, Progress, Source};
-use serde_json::{Value, json};
-
-use etcd::{Etcd, base64, number, unbase64, versions};
+use quorate_testkit::{Client, Start, versions};
+use quorate_wire::etcdserverpb::request_op::Request;
+use quorate_wire::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeRequest, PutRequest, PutResponse, RangeRequest,
+    RangeResponse, RequestOp, TxnRequest, TxnResponse,
+};
 
 /// Keys that are prefixes of one another, not text, first and last.
 const KEYS: [&[u8]; 12] = [
@@ -46,65 +47,85 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     vec![rng.u8(..2); length]
 }
 
-fn put(rng: &mut Rng, key: &[u8], lease: i64) -> Value {
+fn put(rng: &mut Rng, key: &[u8], lease: i64) -> PutRequest {
     let lease = if rng.u8(..4) == 0 { lease } else { 0 };
-    json!({"key": base64(key), "value": base64(&value(rng)), "lease": lease.to_string()})
+    PutRequest {
+        key: key.to_vec(),
+        value: value(rng),
+        lease,
+        ..PutRequest::default()
+    }
+}
+
+fn delete(key: &[u8], range_end: &[u8]) -> DeleteRangeRequest {
+    DeleteRangeRequest {
+        key: key.to_vec(),
+        range_end: range_end.to_vec(),
+        ..DeleteRangeRequest::default()
+    }
+}
+
+fn txn(requests: Vec<Request>) -> TxnRequest {
+    let operation = |request| RequestOp {
+        request: Some(request),
+    };
+    TxnRequest {
+        success: requests.into_iter().map(operation).collect(),
+        ..TxnRequest::default()
+    }
 }
 
 /// One random change, or one that etcd refuses.
-fn step(etcd: &Etcd, rng: &mut Rng, lease: i64) {
+fn step(etcd: &Client, rng: &mut Rng, lease: i64) {
     match rng.u8(..20) {
         0..10 => {
             let key = key(rng);
-            etcd.ask("kv/put", &put(rng, key, lease));
+            let _: PutResponse = etcd.call("KV/Put", put(rng, key, lease));
         }
         10..13 => {
-            etcd.ask("kv/deleterange", &json!({"key": base64(key(rng))}));
+            etcd.delete(key(rng), b"");
         }
         13 => {
             let (first, end) = (key(rng), key(rng));
-            etcd.ask(
-                "kv/deleterange",
-                &json!({"key": base64(first), "range_end": base64(end)}),
-            );
+            etcd.delete(first, end);
         }
         14..17 => {
             // Several keys at once; each once, else etcd refuses it.
             let mut keys = KEYS.to_vec();
             rng.shuffle(&mut keys);
-            let changes: Vec<Value> = keys[..2 + rng.usize(..4)]
+            let changes: Vec<Request> = keys[..2 + rng.usize(..4)]
                 .iter()
                 .map(|key| match rng.bool() {
-                    true => json!({"request_put": put(rng, key, lease)}),
-                    false => json!({"request_delete_range": {"key": base64(key)}}),
+                    true => Request::RequestPut(put(rng, key, lease)),
+                    false => Request::RequestDeleteRange(delete(key, b"")),
                 })
                 .collect();
-            etcd.ask("kv/txn", &json!({"success": changes}));
+            etcd.txn(txn(changes));
         }
         17 => {
             // A key twice in one revision, where etcd lets it through.
             let key = key(rng);
-            let inner = json!({"request_txn": {"success": [{"request_put": put(rng, key, lease)}]}});
-            let outer = json!({"request_delete_range": {"key": base64(key)}});
-            etcd.may("kv/txn", &json!({"success": [outer, inner]}));
+            let inner = Request::RequestTxn(txn(vec![Request::RequestPut(put(rng, key, lease))]));
+            let outer = Request::RequestDeleteRange(delete(key, b""));
+            let _ = etcd.try_call::<_, TxnResponse>("KV/Txn", txn(vec![outer, inner]));
         }
         18 => {
             let far = rng.i64(..30);
-            let revision = (etcd.revision() - far).max(1);
-            etcd.may(
-                "kv/compaction",
-                &json!({"revision": revision.to_string(), "physical": true}),
-            );
+            let request = CompactionRequest {
+                revision: (etcd.revision() - far).max(1),
+                physical: true,
+            };
+            let _ = etcd.try_call::<_, CompactionResponse>("KV/Compact", request);
         }
         _ => {
             // As it would be after an older revision was all there is: nothing changes, and no revision is used up.
-            etcd.ask("kv/txn", &json!({"success": []}));
+            etcd.txn(txn(Vec::new()));
         }
     }
 }
 
 /// etcd's answer about a range at a revision.
-fn theirs(etcd: &Etcd, selection: &Selection, revision: i64) -> Option<State> {
+fn theirs(etcd: &Client, selection: &Selection, revision: i64) -> Option<State> {
     let (first, end) = match selection {
         Selection::All => (vec![0], vec![0]),
         Selection::Exact(key) => (key.clone(), vec![]),
@@ -122,20 +143,24 @@ fn theirs(etcd: &Etcd, selection: &Selection, revision: i64) -> Option<State> {
             (prefix.clone(), end)
         }
     };
-    let body = json!({"key": base64(&first), "range_end": base64(&end), "revision": revision.to_string()});
-    let answer = etcd.may("kv/range", &body)?;
-    let row = |kv: &Value| {
-        let bytes = |name: &str| unbase64(kv[name].as_str().unwrap_or(""));
-        let state = (
-            bytes("value"),
-            number(&kv["create_revision"]),
-            number(&kv["mod_revision"]),
-            number(&kv["version"]),
-            number(&kv["lease"]),
-        );
-        (bytes("key"), state)
+    let request = RangeRequest {
+        key: first,
+        range_end: end,
+        revision,
+        ..RangeRequest::default()
     };
-    Some(answer["kvs"].as_array().into_iter().flatten().map(row).collect())
+    let answer: RangeResponse = etcd.try_call("KV/Range", request).ok()?;
+    let rows = answer.kvs.into_iter().map(|kv| {
+        let state = (
+            kv.value,
+            kv.create_revision,
+            kv.mod_revision,
+            kv.version,
+            kv.lease,
+        );
+        (kv.key, state)
+    });
+    Some(rows.collect())
 }
 
 /// Our answer.
@@ -225,7 +250,7 @@ fn differences(sides: [Side<'_>; 2], states: [&State; 2], context: &str) {
     assert!(order.is_sorted(), "{context}: {order:?}");
 }
 
-fn holds(etcd: &Etcd, source: &Source, rng: &mut Rng, context: &str) {
+fn holds(etcd: &Client, source: &Source, rng: &mut Rng, context: &str) {
     let current = etcd.revision();
     assert_eq!(source.current_revision(), current, "{context}");
     let mut known: Vec<(i64, State)> = Vec::new();
@@ -296,35 +321,35 @@ fn holds(etcd: &Etcd, source: &Source, rng: &mut Rng, context: &str) {
 
 #[test]
 fn every_revision_is_as_etcd_says() {
-    for (version, programs) in versions() {
+    for version in versions() {
         for seed in 0..2 {
             let mut rng = Rng::with_seed(seed);
             let dir = tempfile::tempdir().unwrap();
-            let etcd = Etcd::start(&programs, dir.path());
-            let lease = number(&etcd.ask("lease/grant", &json!({"TTL": "3600"}))["ID"]);
+            let server = Start::new(&version, &dir.path().join("data")).serve();
+            let etcd = server.client();
+            let lease = 4711;
+            etcd.grant(lease, 3600);
             let context = format!("etcd {version}, seed {seed}");
             let file = dir.path().join("snapshot.db");
             for _ in 0..STEPS {
                 step(&etcd, &mut rng, lease);
             }
-            etcd.snapshot(&file);
+            server.etcdctl(None, &["snapshot", "save", file.to_str().unwrap()]);
             holds(&etcd, &Source::open(&file).unwrap(), &mut rng, &context);
 
             // Two snapshots of one store, and a stopped member beside its snapshot.
             let before = (etcd.revision(), theirs(&etcd, &Selection::All, 0).unwrap());
             for _ in 0..20 {
                 let key = key(&mut rng);
-                etcd.ask("kv/put", &put(&mut rng, key, lease));
-                etcd.ask(
-                    "kv/deleterange",
-                    &json!({"key": base64(KEYS[rng.usize(..KEYS.len())])}),
-                );
+                let _: PutResponse = etcd.call("KV/Put", put(&mut rng, key, lease));
+                etcd.delete(KEYS[rng.usize(..KEYS.len())], b"");
             }
             let after = (etcd.revision(), theirs(&etcd, &Selection::All, 0).unwrap());
-            let running = Source::open(&etcd.data_dir).unwrap_err();
+            let data_dir = server.data_dir().to_owned();
+            let running = Source::open(&data_dir).unwrap_err();
             assert!(matches!(running, Error::InUse { .. }), "{context}: {running}");
-            let data_dir = etcd.data_dir.clone();
-            etcd.stop();
+            drop(etcd);
+            server.stop();
             let (first, second) = (Source::open(&file).unwrap(), Source::open(&data_dir).unwrap());
             assert_eq!(ours(&second, &Selection::All, 0).unwrap(), after.1, "{context}");
             let sides = [(&first, before.0), (&second, after.0)];

@@ -7,7 +7,7 @@ use std::path::Path;
 use quorate_datadir::{Progress, RowKey, Source, hash_kv, verify};
 use quorate_host::revive::Made;
 
-use super::etcd::Etcd;
+use super::member::Member;
 
 /// Buckets whose rows must be equal.
 const SMALL: [&str; 8] = [
@@ -22,7 +22,7 @@ const SMALL: [&str; 8] = [
 ];
 
 /// All of it, after `etcd` replayed the log.
-pub fn compare(etcd: &Etcd, ours: &Path, theirs: &Path, made: &Made, random: &mut fastrand::Rng) {
+pub fn compare(etcd: &Member, ours: &Path, theirs: &Path, made: &Made, random: &mut fastrand::Rng) {
     let snapshot = Source::open(ours).unwrap();
     hashes(etcd, &snapshot, made.revived.revision, random);
     assert_eq!(etcd.revisions().0, made.revived.revision);
@@ -40,7 +40,7 @@ pub fn compare(etcd: &Etcd, ours: &Path, theirs: &Path, made: &Made, random: &mu
 }
 
 /// HashKV at the last revision, and at some before.
-pub fn hashes(etcd: &Etcd, snapshot: &Source, revision: i64, random: &mut fastrand::Rng) {
+pub fn hashes(etcd: &Member, snapshot: &Source, revision: i64, random: &mut fastrand::Rng) {
     let progress = Progress::new();
     assert!(snapshot.bolt().has_digest());
     verify(snapshot, &progress).unwrap();

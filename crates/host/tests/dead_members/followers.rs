@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use quorate_datadir::Source;
+use quorate_testkit::{ClusterSlot, Start, newest_of_each_minor};
 
-use super::etcd::{self, Etcd, Flags};
+use super::member::{Member, long_batches};
 use super::workload::{Mode, Workload};
 use super::{compare, for_seeds, make};
 
 #[test]
 fn what_is_made_of_a_dead_member_of_three_is_what_the_others_have() {
-    let binaries = etcd::binaries();
-    let entries: u64 = for_seeds(binaries.len() as u64, |seed| {
-        let (version, binary) = &binaries[seed as usize % binaries.len()];
-        one(version, binary, seed)
+    let versions = newest_of_each_minor();
+    let entries: u64 = for_seeds(versions.len() as u64, |seed| {
+        one(&versions[seed as usize % versions.len()], seed)
     })
     .iter()
     .sum();
@@ -21,48 +21,35 @@ fn what_is_made_of_a_dead_member_of_three_is_what_the_others_have() {
 }
 
 /// Three members; the first one is asked.
-struct Three(Vec<Etcd>);
+struct Three(Vec<Member>);
 
-impl AsRef<Etcd> for Three {
-    fn as_ref(&self) -> &Etcd {
+impl AsRef<Member> for Three {
+    fn as_ref(&self) -> &Member {
         &self.0[0]
     }
 }
 
 impl Three {
-    fn start(binary: &Path, root: &Path) -> Three {
-        let ports: Vec<(u16, u16)> = (0..3).map(|_| etcd::free_ports()).collect();
-        let members = (0..)
-            .zip(&ports)
-            .map(|(number, (_, peer))| format!("m{number}=http://127.0.0.1:{peer}"));
-        let members = members.collect::<Vec<_>>().join(",");
-        let mut all: Vec<Etcd> = (0..)
-            .zip(ports)
-            .map(|(number, ports)| {
-                let flags = Flags {
-                    long_batches: true,
-                    ports: Some(ports),
-                    cluster: Some((format!("m{number}"), members.clone())),
-                    ..Flags::default()
-                };
-                Etcd::spawn(binary, &root.join(format!("m{number}")), flags)
-            })
-            .collect();
-        all.iter_mut().for_each(Etcd::await_serving);
+    fn start(version: &str, root: &Path) -> Three {
+        let starts = Start::cluster(version, root, 3).into_iter().map(long_batches);
+        let mut all: Vec<Member> = starts.map(|start| Member::spawn(&start)).collect();
+        all.iter_mut().for_each(Member::await_serving);
         Three(all)
     }
 
     /// A follower that is not the one that is asked.
     fn follower(&self) -> usize {
-        let leader = self.0[0].leader();
-        (1..3).find(|number| self.0[*number].member() != leader).unwrap()
+        let (_, leader) = self.0[0].id_and_leader();
+        let follows = |number: &usize| self.0[*number].id_and_leader().0 != leader;
+        (1..3).find(follows).unwrap()
     }
 }
 
-fn one(version: &str, binary: &Path, seed: u64) -> (String, u64) {
+fn one(version: &str, seed: u64) -> (String, u64) {
+    let _slot = ClusterSlot::acquire();
     let mut random = fastrand::Rng::with_seed(seed);
     let root = tempfile::tempdir().unwrap();
-    let mut three = Three::start(binary, root.path());
+    let mut three = Three::start(version, root.path());
     // Without compactions: the others go on, and must still have the revision that the dead one had.
     let mut workload = Workload::new(Mode::Plain, false);
     let dead = three.follower();
@@ -70,7 +57,7 @@ fn one(version: &str, binary: &Path, seed: u64) -> (String, u64) {
     workload.run(three.as_ref(), &mut random, 10..30);
 
     let snapshot = root.path().join("made.db");
-    let made = make(&root.path().join(format!("m{dead}/data")), &snapshot, binary);
+    let made = make(three.0[dead].data_dir(), &snapshot, &three.0[dead].binary());
     let ours = Source::open(&snapshot).unwrap();
     compare::hashes(three.as_ref(), &ours, made.revived.revision, &mut random);
     let theirs = root.path().join("real.db");

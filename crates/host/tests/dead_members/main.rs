@@ -8,18 +8,19 @@
 //! which it was.
 
 mod compare;
-mod etcd;
 mod followers;
+mod member;
 mod received;
 mod workload;
 
 use std::path::Path;
 use std::sync::Mutex;
 
-use etcd::{Etcd, Flags};
+use member::{Member, long_batches};
 use quorate_datadir::{Progress, Revive};
 use quorate_host::find::Places;
 use quorate_host::revive::{Made, Told, revive};
+use quorate_testkit::{Start, newest_of_each_minor};
 use workload::Mode;
 
 fn number(name: &str) -> Option<u64> {
@@ -53,11 +54,8 @@ fn for_seeds<T: Send>(by_default: u64, one: impl Fn(u64) -> (String, T) + Sync) 
 
 #[test]
 fn what_is_made_of_a_dead_member_is_what_etcd_makes_of_it() {
-    let binaries = etcd::binaries();
-    let all = for_seeds(12, |seed| {
-        let (version, binary) = &binaries[seed as usize % binaries.len()];
-        one(version, binary, seed)
-    });
+    let versions = newest_of_each_minor();
+    let all = for_seeds(12, |seed| one(&versions[seed as usize % versions.len()], seed));
     let native = all.iter().filter(|made| made.by.is_none()).count();
     let entries: u64 = all.iter().map(|made| made.revived.applied.total()).sum();
     println!(
@@ -70,7 +68,7 @@ fn what_is_made_of_a_dead_member_is_what_etcd_makes_of_it() {
     );
 }
 
-fn one(version: &str, binary: &Path, seed: u64) -> (String, Made) {
+fn one(version: &str, seed: u64) -> (String, Made) {
     let mut random = fastrand::Rng::with_seed(seed);
     let root = tempfile::tempdir().unwrap();
     let mode = match seed % 6 {
@@ -78,12 +76,12 @@ fn one(version: &str, binary: &Path, seed: u64) -> (String, Made) {
         5 => Mode::Alarm,
         _ => Mode::Plain,
     };
-    let flags = Flags {
-        long_batches: mode != Mode::Plain || random.u8(..4) > 0,
-        ..Flags::default()
-    };
-    let dead = root.path().join("dead");
-    let mut etcd = Etcd::start(binary, &dead, flags);
+    let data_dir = root.path().join("dead/data");
+    let mut start = Start::new(version, &data_dir);
+    if mode != Mode::Plain || random.u8(..4) > 0 {
+        start = long_batches(start);
+    }
+    let mut etcd = Member::serve(&start);
     let mut workload = workload::Workload::new(mode, mode == Mode::Plain && random.bool());
     // Most members have run before, and their database holds what they were then.
     let fresh = mode == Mode::Plain && random.u8(..4) == 0;
@@ -91,15 +89,14 @@ fn one(version: &str, binary: &Path, seed: u64) -> (String, Made) {
         workload.before(&etcd);
         workload.run(&etcd, &mut random, 1..200);
         etcd.stop();
-        etcd = etcd.again(&dead);
+        etcd = etcd.again(&data_dir);
     }
     workload.amid(&mut etcd, version);
     workload.run_and_kill(&mut etcd, &mut random, 1..400);
 
-    let data_dir = dead.join("data");
     let before = compare::listing(&data_dir);
     let snapshot = root.path().join("made.db");
-    let made = make(&data_dir, &snapshot, binary);
+    let made = make(&data_dir, &snapshot, &etcd.binary());
     assert_eq!(compare::listing(&data_dir), before, "the directory is as it was");
     let left: Vec<_> = root
         .path()
@@ -112,8 +109,8 @@ fn one(version: &str, binary: &Path, seed: u64) -> (String, Made) {
         assert!(made.by.is_some(), "{mode:?} is not decided without etcd");
     }
 
-    let real = root.path().join("real");
-    compare::copy(&data_dir, &real.join("data"));
+    let real = root.path().join("real/data");
+    compare::copy(&data_dir, &real);
     let etcd = etcd.again(&real);
     compare::compare(&etcd, &snapshot, &root.path().join("real.db"), &made, &mut random);
     let kind = if fresh { "first run" } else { "ran before" };

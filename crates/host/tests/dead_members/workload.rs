@@ -1,15 +1,23 @@
 //! What happens to a store before its member dies: puts, deletions, transactions in transactions, leases, compactions.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
-use serde_json::{Value, json};
+use quorate_testkit::{Client, User};
+use quorate_wire::authpb::{Permission, permission};
+use quorate_wire::etcdserverpb::alarm_request::AlarmAction;
+use quorate_wire::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use quorate_wire::etcdserverpb::request_op::Request;
+use quorate_wire::etcdserverpb::*;
 
-use super::etcd::Etcd;
+use super::member::Member;
 
 /// How many keys there are.
 const KEYS: u32 = 40;
 /// How many leases.
 const LEASES: i64 = 8;
+/// How long all operations of a run may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What else happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,63 +44,73 @@ impl Workload {
     }
 
     /// What a member's first run leaves.
-    pub fn before(&self, etcd: &Etcd) {
+    pub fn before(&self, etcd: &Member) {
         if self.mode == Mode::Auth {
-            for (path, body) in [
-                ("/v3/auth/user/add", json!({"name": "root", "password": "root"})),
-                ("/v3/auth/role/add", json!({"name": "root"})),
-                ("/v3/auth/user/grant", json!({"user": "root", "role": "root"})),
-                ("/v3/auth/user/add", json!({"name": "some", "password": "some"})),
-                ("/v3/auth/role/add", json!({"name": "half"})),
-            ] {
-                etcd.ask(path, &body);
-            }
+            let client = etcd.client();
+            add_user(&client, "root");
+            add_role(&client, "root");
+            grant_role(&client, "root", "root");
+            add_user(&client, "some");
+            add_role(&client, "half");
         }
     }
 
     /// What only the tail of the log tells.
-    pub fn amid(&self, etcd: &mut Etcd, version: &str) {
+    pub fn amid(&self, etcd: &mut Member, version: &str) {
+        let client = etcd.client();
         match self.mode {
             Mode::Plain => {}
             Mode::Auth => {
-                let half =
-                    json!({"permType": "READWRITE", "key": base64(b"k/"), "range_end": base64(b"k/20")});
-                for (path, body) in [
-                    ("/v3/auth/role/grant", json!({"name": "half", "perm": half})),
-                    ("/v3/auth/user/grant", json!({"user": "some", "role": "half"})),
-                ] {
-                    etcd.ask(path, &body);
-                }
+                let half = Permission {
+                    perm_type: permission::Type::Readwrite.into(),
+                    key: b"k/".to_vec(),
+                    range_end: b"k/20".to_vec(),
+                };
+                let request = AuthRoleGrantPermissionRequest {
+                    name: "half".into(),
+                    perm: Some(half),
+                };
+                let _: AuthRoleGrantPermissionResponse = client.call("Auth/RoleGrantPermission", request);
+                grant_role(&client, "some", "half");
                 // 3.4 makes the hash of a password while it applies the entry: each time another one.
                 if !version.starts_with("3.4.") {
-                    etcd.ask("/v3/auth/user/add", &json!({"name": "late", "password": "late"}));
+                    add_user(&client, "late");
                 }
-                etcd.ask("/v3/auth/enable", &json!({}));
-                etcd.log_in("root", "root");
-                etcd.ask("/v3/auth/role/add", &json!({"name": "later"}));
+                let _: AuthEnableResponse = client.call("Auth/AuthEnable", AuthEnableRequest {});
+                etcd.set_user(User {
+                    name: "root".into(),
+                    password: "root".into(),
+                });
+                add_role(&etcd.client(), "later");
             }
             Mode::Alarm => {
-                let alarm = |action: &str| json!({"action": action, "memberID": "12345", "alarm": "NOSPACE"});
-                etcd.ask("/v3/maintenance/alarm", &alarm("ACTIVATE"));
-                let refused = etcd
-                    .try_ask("/v3/kv/put", &json!({"key": base64(b"k/full"), "value": ""}))
-                    .unwrap();
-                assert!(
-                    refused.to_string().contains("database space exceeded"),
-                    "{refused}"
-                );
-                etcd.ask("/v3/maintenance/alarm", &alarm("DEACTIVATE"));
+                let alarm = |action: AlarmAction| {
+                    let request = AlarmRequest {
+                        action: action.into(),
+                        member_id: 12345,
+                        alarm: AlarmType::Nospace.into(),
+                    };
+                    let _: AlarmResponse = client.call("Maintenance/Alarm", request);
+                };
+                alarm(AlarmAction::Activate);
+                let full = PutRequest {
+                    key: b"k/full".to_vec(),
+                    ..PutRequest::default()
+                };
+                let refused = client.try_call::<_, PutResponse>("KV/Put", full).unwrap_err();
+                assert!(refused.message().contains("database space exceeded"), "{refused}");
+                alarm(AlarmAction::Deactivate);
                 // And one that stays: to its end the member refuses puts, and deletes.
-                etcd.ask("/v3/maintenance/alarm", &alarm("ACTIVATE"));
+                alarm(AlarmAction::Activate);
             }
         }
     }
 
     /// Runs some operations, one after the other.
-    pub fn run(&mut self, etcd: &Etcd, random: &mut fastrand::Rng, operations: std::ops::Range<u32>) {
+    pub fn run(&mut self, etcd: &Member, random: &mut fastrand::Rng, operations: std::ops::Range<u32>) {
+        let client = etcd.client();
         for _ in 0..random.u32(operations) {
-            let (path, body) = operation(random, self.cuts.then(|| revision(etcd)));
-            etcd.try_ask(path, &body);
+            operation(random, self.cuts.then(|| client.revision())).send(&client);
             self.done += 1;
         }
     }
@@ -100,7 +118,7 @@ impl Workload {
     /// Runs operations side by side, and kills etcd amid them after about so many.
     pub fn run_and_kill(
         &mut self,
-        etcd: &mut Etcd,
+        etcd: &mut Member,
         random: &mut fastrand::Rng,
         operations: std::ops::Range<u32>,
     ) {
@@ -108,196 +126,247 @@ impl Workload {
     }
 
     /// Runs operations side by side, and does something to etcd amid them.
-    pub fn amid_which<E: AsRef<Etcd>>(
+    pub fn amid_which<E: AsRef<Member>>(
         &mut self,
         etcd: &mut E,
         random: &mut fastrand::Rng,
         operations: std::ops::Range<u32>,
         act: impl FnOnce(&mut E),
     ) {
-        let wanted = random.u32(operations);
-        let asking = etcd.as_ref().asking();
+        let (wanted, began) = (random.u32(operations), std::time::Instant::now());
+        let clients = [etcd.as_ref().client(), etcd.as_ref().client()];
         let (done, over) = (AtomicU32::new(0), AtomicBool::new(false));
         let (seeds, before, cuts) = ([random.u64(..), random.u64(..)], self.done, self.cuts);
         std::thread::scope(|scope| {
-            for seed in seeds {
-                let (done, over, asking) = (&done, &over, &asking);
+            for (seed, client) in seeds.into_iter().zip(clients) {
+                let (done, over) = (&done, &over);
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(seed);
                     while !over.load(Ordering::Relaxed) {
                         // About what the revision is; etcd refuses what it is not.
                         let revision = i64::from(before + done.load(Ordering::Relaxed)) / 2;
-                        let (path, body) = operation(&mut random, cuts.then_some(revision));
-                        asking.try_ask(path, &body);
+                        operation(&mut random, cuts.then_some(revision)).send(&client);
                         done.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
-            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
-            while done.load(Ordering::Relaxed) < wanted && std::time::Instant::now() < deadline {
+            while done.load(Ordering::Relaxed) < wanted && began.elapsed() < PATIENCE {
                 std::thread::yield_now();
             }
             act(etcd);
             over.store(true, Ordering::Relaxed);
         });
-        assert!(done.load(Ordering::Relaxed) >= wanted, "etcd is too slow");
+        let done = done.load(Ordering::Relaxed);
+        assert!(done >= wanted, "{done} of {wanted} operations in {PATIENCE:?}");
     }
 }
 
-fn revision(etcd: &Etcd) -> i64 {
-    let answer = etcd.try_ask("/v3/kv/range", &json!({"key": "AA==", "count_only": true}));
-    let revision = answer.and_then(|answer| {
-        answer["header"]["revision"]
-            .as_str()
-            .and_then(|text| text.parse().ok())
-    });
-    revision.unwrap_or(1)
+fn add_user(client: &Client, name: &str) {
+    let request = AuthUserAddRequest {
+        name: name.into(),
+        password: name.into(),
+        ..AuthUserAddRequest::default()
+    };
+    let _: AuthUserAddResponse = client.call("Auth/UserAdd", request);
+}
+
+fn add_role(client: &Client, name: &str) {
+    let request = AuthRoleAddRequest { name: name.into() };
+    let _: AuthRoleAddResponse = client.call("Auth/RoleAdd", request);
+}
+
+fn grant_role(client: &Client, user: &str, role: &str) {
+    let request = AuthUserGrantRoleRequest {
+        user: user.into(),
+        role: role.into(),
+    };
+    let _: AuthUserGrantRoleResponse = client.call("Auth/UserGrantRole", request);
+}
+
+/// One request of any kind.
+enum Operation {
+    Put(PutRequest),
+    Delete(DeleteRangeRequest),
+    Txn(TxnRequest),
+    Grant(LeaseGrantRequest),
+    Revoke(LeaseRevokeRequest),
+    Compact(CompactionRequest),
+    Alarms,
+}
+
+impl Operation {
+    /// Sends it. Refusals are part of the history; so is the end of the member.
+    fn send(self, client: &Client) {
+        fn send<A: prost::Message + Default + 'static>(
+            client: &Client,
+            method: &str,
+            request: impl prost::Message + 'static,
+        ) {
+            let _ = client.try_call::<_, A>(method, request);
+        }
+        match self {
+            Operation::Put(put) => send::<PutResponse>(client, "KV/Put", put),
+            Operation::Delete(delete) => send::<DeleteRangeResponse>(client, "KV/DeleteRange", delete),
+            Operation::Txn(txn) => send::<TxnResponse>(client, "KV/Txn", txn),
+            Operation::Grant(grant) => send::<LeaseGrantResponse>(client, "Lease/LeaseGrant", grant),
+            Operation::Revoke(revoke) => send::<LeaseRevokeResponse>(client, "Lease/LeaseRevoke", revoke),
+            Operation::Compact(compact) => send::<CompactionResponse>(client, "KV/Compact", compact),
+            Operation::Alarms => send::<AlarmResponse>(client, "Maintenance/Alarm", AlarmRequest::default()),
+        }
+    }
 }
 
 /// An operation; compactions and ended leases only if the revision is known.
-fn operation(random: &mut fastrand::Rng, revision: Option<i64>) -> (&'static str, Value) {
+fn operation(random: &mut fastrand::Rng, revision: Option<i64>) -> Operation {
     match (random.u8(..100), revision) {
-        (40..=49, _) => ("/v3/kv/deleterange", json!({"key": key(random)})),
-        (50..=56, _) => ("/v3/kv/deleterange", span(random)),
-        (57..=79, _) => ("/v3/kv/txn", txn(random, 2)),
-        (80..=88, _) => {
-            let id = random.i64(1..=LEASES).to_string();
-            (
-                "/v3/lease/grant",
-                json!({"ID": id, "TTL": random.u32(600..90_000)}),
-            )
-        }
-        (89..=93, Some(_)) => (
-            "/v3/lease/revoke",
-            json!({"ID": random.i64(1..=LEASES).to_string()}),
-        ),
-        (94..=96, Some(revision)) => {
-            let at = (revision - random.i64(0..30)).max(0).to_string();
-            (
-                "/v3/kv/compaction",
-                json!({"revision": at, "physical": random.bool()}),
-            )
-        }
-        (97.., _) => ("/v3/maintenance/alarm", json!({"action": "GET"})),
-        _ => ("/v3/kv/put", put(random)),
+        (40..=49, _) => Operation::Delete(DeleteRangeRequest {
+            key: key(random),
+            ..DeleteRangeRequest::default()
+        }),
+        (50..=56, _) => Operation::Delete(delete_span(random)),
+        (57..=79, _) => Operation::Txn(txn(random, 2)),
+        (80..=88, _) => Operation::Grant(LeaseGrantRequest {
+            id: random.i64(1..=LEASES),
+            ttl: random.i64(600..90_000),
+        }),
+        (89..=93, Some(_)) => Operation::Revoke(LeaseRevokeRequest {
+            id: random.i64(1..=LEASES),
+        }),
+        (94..=96, Some(revision)) => Operation::Compact(CompactionRequest {
+            revision: (revision - random.i64(0..30)).max(0),
+            physical: random.bool(),
+        }),
+        (97.., _) => Operation::Alarms,
+        _ => Operation::Put(put(random, true)),
     }
-}
-
-fn put(random: &mut fastrand::Rng) -> Value {
-    put_that(random, true)
 }
 
 /// A put; one that `may_rely` on the key may keep its value or its lease.
-fn put_that(random: &mut fastrand::Rng, may_rely: bool) -> Value {
-    let mut put = json!({"key": key(random)});
+fn put(random: &mut fastrand::Rng, may_rely: bool) -> PutRequest {
+    let mut put = PutRequest {
+        key: key(random),
+        ..PutRequest::default()
+    };
     match random.u8(..10) {
-        0 if may_rely => put["ignore_value"] = true.into(),
-        _ => put["value"] = value(random),
+        0 if may_rely => put.ignore_value = true,
+        _ => put.value = value(random),
     }
     match random.u8(..10) {
-        0 if may_rely => put["ignore_lease"] = true.into(),
+        0 if may_rely => put.ignore_lease = true,
         // Some of these leases are not there.
-        1..=3 => put["lease"] = random.i64(1..=LEASES).to_string().into(),
+        1..=3 => put.lease = random.i64(1..=LEASES),
         _ => {}
     }
-    if random.u8(..8) == 0 {
-        put["prev_kv"] = true.into();
-    }
+    put.prev_kv = random.u8(..8) == 0;
     put
 }
 
 /// A transaction. One that deletes a key and then relies on it would make etcd panic, so each does only one of both.
-fn txn(random: &mut fastrand::Rng, depth: u8) -> Value {
+fn txn(random: &mut fastrand::Rng, depth: u8) -> TxnRequest {
     let relies = random.bool();
     txn_that(random, relies, depth)
 }
 
-fn txn_that(random: &mut fastrand::Rng, relies: bool, depth: u8) -> Value {
+fn txn_that(random: &mut fastrand::Rng, relies: bool, depth: u8) -> TxnRequest {
     let [compares, successes, failures] = [2, 4, 3].map(|most| random.usize(..=most));
-    let compare: Vec<Value> = (0..compares).map(|_| compare(random)).collect();
-    let mut requests = |count| -> Vec<Value> { (0..count).map(|_| request(random, relies, depth)).collect() };
+    let compare = (0..compares).map(|_| compare(random)).collect();
+    let mut requests = |count| (0..count).map(|_| request(random, relies, depth)).collect();
     let (success, failure) = (requests(successes), requests(failures));
-    json!({"compare": compare, "success": success, "failure": failure})
-}
-
-fn request(random: &mut fastrand::Rng, relies: bool, depth: u8) -> Value {
-    match random.u8(..10) {
-        0..=4 => json!({"requestPut": put_that(random, relies)}),
-        5 if !relies => json!({"requestDeleteRange": {"key": key(random), "prev_kv": random.bool()}}),
-        6 if !relies => json!({"requestDeleteRange": span(random)}),
-        7 | 8 if depth > 0 => json!({"requestTxn": txn_that(random, relies, depth - 1)}),
-        _ => json!({"requestRange": span(random)}),
+    TxnRequest {
+        compare,
+        success,
+        failure,
     }
 }
 
-fn compare(random: &mut fastrand::Rng) -> Value {
-    let result = ["EQUAL", "GREATER", "LESS", "NOT_EQUAL"][random.usize(..4)];
-    let mut compare = if random.u8(..4) == 0 {
-        span(random)
-    } else {
-        json!({"key": key(random)})
+fn request(random: &mut fastrand::Rng, relies: bool, depth: u8) -> RequestOp {
+    let request = match random.u8(..10) {
+        0..=4 => Request::RequestPut(put(random, relies)),
+        5 if !relies => Request::RequestDeleteRange(DeleteRangeRequest {
+            key: key(random),
+            prev_kv: random.bool(),
+            ..DeleteRangeRequest::default()
+        }),
+        6 if !relies => Request::RequestDeleteRange(delete_span(random)),
+        7 | 8 if depth > 0 => Request::RequestTxn(txn_that(random, relies, depth - 1)),
+        _ => {
+            let (key, range_end) = span(random);
+            Request::RequestRange(RangeRequest {
+                key,
+                range_end,
+                ..RangeRequest::default()
+            })
+        }
     };
-    compare["result"] = result.into();
-    let (target, name) = match random.u8(..5) {
-        0 => ("VERSION", "version"),
-        1 => ("CREATE", "create_revision"),
-        2 => ("MOD", "mod_revision"),
-        3 => ("LEASE", "lease"),
-        _ => ("VALUE", "value"),
+    RequestOp {
+        request: Some(request),
+    }
+}
+
+fn compare(random: &mut fastrand::Rng) -> Compare {
+    let results = [
+        CompareResult::Equal,
+        CompareResult::Greater,
+        CompareResult::Less,
+        CompareResult::NotEqual,
+    ];
+    let result = results[random.usize(..4)];
+    let (key, range_end) = match random.u8(..4) {
+        0 => span(random),
+        _ => (key(random), Vec::new()),
     };
-    compare["target"] = target.into();
-    compare[name] = match name {
-        "value" => value(random),
-        "version" => random.i64(0..4).to_string().into(),
-        "lease" => random.i64(0..=LEASES).to_string().into(),
-        _ => random.i64(0..300).to_string().into(),
+    let (target, union) = match random.u8(..5) {
+        0 => (CompareTarget::Version, TargetUnion::Version(random.i64(0..4))),
+        1 => (
+            CompareTarget::Create,
+            TargetUnion::CreateRevision(random.i64(0..300)),
+        ),
+        2 => (CompareTarget::Mod, TargetUnion::ModRevision(random.i64(0..300))),
+        3 => (CompareTarget::Lease, TargetUnion::Lease(random.i64(0..=LEASES))),
+        _ => (CompareTarget::Value, TargetUnion::Value(value(random))),
     };
-    compare
+    Compare {
+        result: result.into(),
+        target: target.into(),
+        key,
+        range_end,
+        target_union: Some(union),
+    }
 }
 
 /// A range of keys: some, or all from one on.
-fn span(random: &mut fastrand::Rng) -> Value {
+fn span(random: &mut fastrand::Rng) -> (Vec<u8>, Vec<u8>) {
     let (from, to) = (random.u32(..KEYS), random.u32(..KEYS));
-    let end = if random.u8(..6) == 0 {
-        base64(&[0])
-    } else {
-        base64(name(to).as_bytes())
+    let end = match random.u8(..6) {
+        0 => vec![0],
+        _ => name(to),
     };
-    json!({"key": base64(name(from).as_bytes()), "range_end": end})
+    (name(from), end)
 }
 
-fn key(random: &mut fastrand::Rng) -> Value {
-    base64(name(random.u32(..KEYS)).as_bytes()).into()
+fn delete_span(random: &mut fastrand::Rng) -> DeleteRangeRequest {
+    let (key, range_end) = span(random);
+    DeleteRangeRequest {
+        key,
+        range_end,
+        ..DeleteRangeRequest::default()
+    }
 }
 
-fn name(number: u32) -> String {
-    format!("k/{number:02}")
+fn key(random: &mut fastrand::Rng) -> Vec<u8> {
+    name(random.u32(..KEYS))
 }
 
-fn value(random: &mut fastrand::Rng) -> Value {
+fn name(number: u32) -> Vec<u8> {
+    format!("k/{number:02}").into_bytes()
+}
+
+fn value(random: &mut fastrand::Rng) -> Vec<u8> {
     let length = match random.u8(..20) {
         0 => 0,
         1 => random.usize(..20_000),
         2 => random.usize(..300),
         _ => random.usize(..3),
     };
-    let bytes: Vec<u8> = (0..length).map(|_| random.u8(b'a'..=b'd')).collect();
-    base64(&bytes).into()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let number = chunk
-            .iter()
-            .chain([0, 0].iter())
-            .take(3)
-            .fold(0u32, |number, byte| number << 8 | u32::from(*byte));
-        for place in 0..4 {
-            let digit = DIGITS[(number >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= chunk.len() { digit.into() } else { '=' });
-        }
-    }
-    text
+    (0..length).map(|_| random.u8(b'a'..=b'd')).collect()
 }

@@ -2,40 +2,38 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use quorate_host::find::{Places, default_cache, find_etcd};
+use quorate_host::find::default_cache;
 use quorate_host::{Error, Event, Options, Status, control, supervise};
+use quorate_testkit::{ClusterSlot, Ports, await_that_async, versions};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// How long anything may take in these tests.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The newest etcd in the cache.
 pub fn newest() -> String {
-    let places = Places {
-        cache: default_cache(),
-        ..Places::default()
-    };
-    match find_etcd(None, &places) {
-        Ok(found) => found.version.to_string(),
-        Err(error) => panic!("these tests need etcd: run `make tools`\n{error}"),
-    }
+    versions().pop().expect("there is one")
 }
 
 /// A root directory and what was told about it. Members still running when it is dropped are stopped.
 pub struct Place {
     dir: tempfile::TempDir,
     pub lines: Arc<Mutex<Vec<String>>>,
+    _ports: Ports,
+    _slot: Option<ClusterSlot>,
 }
 
 impl Place {
-    /// A root with a manifest for `replicas` members of `version`, on ports that are free now.
+    /// A root with a manifest for `replicas` members of `version`, on leased ports.
     pub fn new(replicas: u32, version: &str) -> Place {
+        let slot = (replicas >= 3).then(ClusterSlot::acquire);
+        let ports = Ports::lease();
+        let base = ports.port(0);
         let dir = tempfile::Builder::new()
             .prefix("quorate-host-")
             .tempdir()
@@ -43,9 +41,10 @@ impl Place {
         let place = Place {
             dir,
             lines: Arc::default(),
+            _ports: ports,
+            _slot: slot,
         };
         let text = quorate_api::default_manifest("t", replicas, &version.parse().unwrap());
-        let base = free_ports();
         place.write_manifest(&format!(
             "{text}\n  host:\n    clientPort: {base}\n    peerPort: {}\n",
             base + 1
@@ -120,17 +119,14 @@ impl Place {
 
     /// Waits until the status is as wanted.
     pub async fn until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
-        let limit = Instant::now() + PATIENCE;
-        loop {
+        await_that_async(what, PATIENCE, async || {
             let status = self.status();
-            if wanted(&status) {
-                return status;
+            match wanted(&status) {
+                true => Ok(status),
+                false => Err(format!("{status:#?}")),
             }
-            if Instant::now() > limit {
-                panic!("not within {PATIENCE:?}: {what}\n{status:#?}");
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        })
+        .await
     }
 
     pub async fn until_ready(&self) -> Status {
@@ -207,21 +203,6 @@ pub fn kill(pid: u32) {
 /// The processes of all members.
 pub fn pids(status: &Status) -> BTreeSet<u32> {
     status.members.iter().filter_map(|member| member.pid).collect()
-}
-
-/// The first of a row of free ports. Tests run side by side, so each process and test begins elsewhere.
-fn free_ports() -> u16 {
-    use std::sync::atomic::{AtomicU16, Ordering};
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    for _ in 0..500 {
-        let slot = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = 14_000 + ((std::process::id() as u16 % 100) * 140 + slot * 20) % 16_000;
-        let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-        if (base..base + 20).all(free) {
-            return base;
-        }
-    }
-    panic!("no row of free ports");
 }
 
 /// Runs one test on the kind of runtime that the program uses.

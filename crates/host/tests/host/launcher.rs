@@ -99,17 +99,14 @@ fn a_second_process_of_a_member_is_refused_while_the_first_lives() {
         .args(["launch-member", "--spec", &json])
         .spawn()
         .unwrap();
-    let limit = std::time::Instant::now() + crate::harness::PATIENCE;
-    while !std::fs::read_to_string(format!("/proc/{}/comm", first.id()))
-        .unwrap_or_default()
-        .starts_with("sleep")
-    {
-        assert!(
-            std::time::Instant::now() < limit,
-            "the launcher did not become its program"
-        );
-        std::thread::yield_now();
-    }
+    quorate_testkit::await_that(
+        "the launcher has become its program",
+        crate::harness::PATIENCE,
+        || {
+            let name = std::fs::read_to_string(format!("/proc/{}/comm", first.id()));
+            name.is_ok_and(|name| name.starts_with("sleep"))
+        },
+    );
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(&resume.record).unwrap()).unwrap();
     assert_eq!(
         record["pid"],

@@ -1,0 +1,33 @@
+//! What tests run against: real etcd of any cached version, real object storage, etcdbrctl, and a disk that forgets.
+//!
+//! A [`Server`] is one running etcd, a [`Client`] calls it, a [`Workload`] fills it, and [`Made`] is what it left on
+//! disk: the same workload sends every version the same requests in the same order, so that their keyspaces are equal.
+//! [`StoreServer`] is real object storage and [`Proxy`] breaks the way to it. [`disk`] is a file system that forgets
+//! what was not synced.
+//!
+//! Tests of several processes and checkouts share one machine. So ports are leased ([`Ports`]), clusters are counted
+//! ([`ClusterSlot`]), and every wait has a limit and says what it waited for ([`await_that`]).
+//!
+//! Failures panic with their cause. Every started process is ended by its process id; only loopback is used.
+
+pub mod disk;
+mod etcd;
+mod etcdbr;
+mod leases;
+mod log_tail;
+mod plain_http;
+mod ports;
+mod shared_cache;
+mod slots;
+mod stores;
+mod versions;
+mod wait;
+
+pub use etcd::{Client, HashKv, Made, Said, Server, Start, User, Workload};
+pub use etcdbr::{EtcdbrArchive, EtcdbrRun, EtcdbrWriter, etcdbrctl};
+pub use ports::{Addresses, Ports, free_port};
+pub use shared_cache::shared_directory;
+pub use slots::ClusterSlot;
+pub use stores::{Fault, Kind as StoreKind, Proxy, ServerCertificate, StoreServer};
+pub use versions::{binary, cache, minor, newest, newest_of_each_minor, oldest_and_newest, versions};
+pub use wait::{Awaited, await_that, await_that_async};
