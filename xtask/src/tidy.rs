@@ -5,6 +5,7 @@ mod dependency_rule;
 mod file_length;
 mod file_names;
 mod leftovers;
+mod panic_profile;
 mod pure_crates;
 mod sources;
 mod workspace;
@@ -22,6 +23,7 @@ pub fn run() -> Result<()> {
         ("file names", file_names::check(&files)),
         ("banned text", banned_text::check(&files)),
         ("leftovers", leftovers::check(&files)),
+        ("panic profile", panic_profile::check(&files)),
     ];
     let mut breaches = 0;
     for (rule, found) in &rules {

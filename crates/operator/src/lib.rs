@@ -24,6 +24,7 @@ pub mod lease;
 pub mod listen;
 pub mod names;
 pub mod observe;
+mod panicked;
 pub mod pass;
 pub mod passes;
 pub mod pod_state;
