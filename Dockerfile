@@ -1,5 +1,7 @@
 # The image for clusters: one static binary and nothing else. Tests build the same without a container engine: `make image`.
-FROM rust:1.95-bookworm AS build
+FROM rust:1.95.0-bookworm AS build
+# What the image has, without the components for developing that rust-toolchain.toml adds.
+ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src
 COPY . .
 RUN RUSTFLAGS='-C target-feature=+crt-static' \

@@ -45,5 +45,5 @@ need_rust() {
   want=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' "$ROOT/Cargo.toml")
   have=$(cargo --version 2>/dev/null | awk '{ print $2 }') || true
   [[ -n "$have" ]] && version_at_least "$have" "$want" && return
-  die "cargo ${have:-is missing}, Rust $want or newer is needed: install rustup (Debian's package of that name, or Rust's own installer), run 'rustup toolchain install stable', and try again"
+  die "cargo ${have:-is missing}, Rust $want or newer is needed: install rustup (Debian's package of that name, or Rust's own installer), run 'rustup toolchain install' here, and try again"
 }

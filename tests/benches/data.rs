@@ -37,6 +37,7 @@ fn main() {
 }
 
 struct Bench {
+    megabytes: u64,
     root: tempfile::TempDir,
     snapshot: PathBuf,
     etcdutl: PathBuf,
@@ -106,6 +107,7 @@ impl Bench {
             length as f64 / 1e6
         );
         Bench {
+            megabytes,
             root,
             snapshot,
             etcdutl: binary(peer, "etcdutl"),
@@ -246,6 +248,12 @@ impl Bench {
              RssAnon {:.1} MiB; in a cgroup of 128 MiB: {limited}",
             theirs_best / ours_best,
             most as f64 / f64::from(1 << 20),
+        );
+        println!(
+            "figures: {what}_{}mb_s={ours_best:.2}; {what}_{}mb_times={:.1}",
+            self.megabytes,
+            self.megabytes,
+            theirs_best / ours_best
         );
     }
 

@@ -30,6 +30,7 @@ fn size() {
         "release binary: {:.1} MB (target: at most 25)",
         bytes as f64 / 1e6
     );
+    println!("figures: binary_mb={:.1}", bytes as f64 / 1e6);
 }
 
 fn rss_mib(pid: u32) -> f64 {
@@ -51,10 +52,9 @@ fn idle(version: &str) {
     let status = cluster.await_ready(3, version);
     // Idle means having been so for a while.
     std::thread::sleep(Duration::from_secs(20));
-    println!(
-        "supervisor, idle with three members: {:.1} MiB RSS (target: at most 15)",
-        rss_mib(status.supervisor.pid)
-    );
+    let rss = rss_mib(status.supervisor.pid);
+    println!("supervisor, idle with three members: {rss:.1} MiB RSS (target: at most 15)");
+    println!("figures: idle_supervisor_rss_mib={rss:.1}");
     cluster.stop();
 }
 
@@ -90,6 +90,11 @@ fn time_to_three(version: &str) {
         hand.as_secs_f64(),
         ours.as_secs_f64() - hand.as_secs_f64(),
         ours.as_secs_f64() / hand.as_secs_f64()
+    );
+    println!(
+        "figures: three_healthy_s={:.2}; by_hand_s={:.2}",
+        ours.as_secs_f64(),
+        hand.as_secs_f64()
     );
 }
 

@@ -31,10 +31,9 @@ fn time_to_three(version: &str) {
         times.push(began.elapsed());
     }
     times.sort();
-    println!(
-        "manifest to three members Ready, images present: {:.1} s (target: at most 30)",
-        times[times.len() / 2].as_secs_f64()
-    );
+    let median = times[times.len() / 2].as_secs_f64();
+    println!("manifest to three members Ready, images present: {median:.1} s (target: at most 30)");
+    println!("figures: three_ready_s={median:.1}");
 }
 
 /// Many clusters that want nothing: paused, so that this machine need not run three hundred members.
@@ -58,10 +57,9 @@ fn idle(version: &str) {
     let before = bed.figures(&pod, "quorate_api_requests_total");
     std::thread::sleep(IDLE);
     let after = bed.figures(&pod, "quorate_api_requests_total");
-    println!(
-        "operator with {IDLE_CLUSTERS} idle clusters: {:.1} MiB RSS (target: at most 40)",
-        rss_mib(pids[0])
-    );
+    let rss = rss_mib(pids[0]);
+    println!("operator with {IDLE_CLUSTERS} idle clusters: {rss:.1} MiB RSS (target: at most 40)");
+    println!("figures: idle_clusters={IDLE_CLUSTERS}; operator_rss_mib={rss:.1}");
     println!("its requests to the API server in {} s:", IDLE.as_secs());
     for (labels, count) in &after {
         let earlier = before.iter().find(|(l, _)| l == labels).map_or(0.0, |(_, c)| *c);

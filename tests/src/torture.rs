@@ -109,7 +109,7 @@ impl Torture {
             .filter(|e| e.told == crate::history::Told::Unknown)
             .count();
         println!(
-            "{} answers in {:.0} s, {acknowledged} writes acknowledged, {unclear} unclear, {} wrong",
+            "figures: answers={}; seconds={:.0}; acknowledged={acknowledged}; unclear={unclear}; wrong={}",
             entries.len(),
             self.began.elapsed().as_secs_f64(),
             wrong.len()

@@ -202,8 +202,8 @@ fn every_point_comes_back_whatever_happens() {
     let mut points = recorder.join().expect("the recorder did not panic");
     points.push(quiet.clone());
     println!(
-        "{done} calls, {} points, {kills} agents killed, {crashes} leaders killed, the store failed {failures} times ({} \
-         requests)",
+        "figures: calls={done}; points={}; agents_killed={kills}; leaders_killed={crashes}; store_failures={failures}; \
+         failed_requests={}",
         points.len(),
         proxy.struck()
     );
@@ -214,7 +214,7 @@ fn every_point_comes_back_whatever_happens() {
     let reachable = newest(&list)["reachable"][0]["from"]
         .as_i64()
         .expect("a first revision that can be restored");
-    println!("revisions {first} to {last}; restorable from {reachable}");
+    println!("figures: first_revision={first}; last_revision={last}; restorable_from={reachable}");
     points.retain(|point| point.revision >= reachable);
     assert!(points.len() > 20, "hardly any point can be restored: {list}");
     chance.shuffle(&mut points);
@@ -227,7 +227,7 @@ fn every_point_comes_back_whatever_happens() {
     }
     assert!(hashes > 0, "no hash could be compared");
     println!(
-        "{} points restored and equal, {hashes} of them by hash too",
+        "figures: restored_equal={}; equal_by_hash={hashes}",
         points.len().min(restores())
     );
 

@@ -198,7 +198,7 @@ fn damage_is_found_and_never_restored() {
         std::fs::remove_dir_all(&damaged).unwrap();
     }
     println!(
-        "{} damages found; {right} restores right, {refused} refused",
+        "figures: damages_found={}; restores_right={right}; restores_refused={refused}",
         times()
     );
     assert!(right > 0);

@@ -60,10 +60,12 @@ fn the_model_answers_as_etcd_does() {
     let cases = cases();
     let outcome = suite::run(&cases, number("QUORATE_CLUSTERS", 4) as usize);
     println!(
-        "{}run again {}; wall time {:.0?}",
+        "{}figures: scripts={}; differ={}; repeated={}; seconds={:.0}",
         outcome.tally,
+        cases.len(),
+        outcome.wrong.len(),
         outcome.raced,
-        began.elapsed()
+        began.elapsed().as_secs_f64()
     );
     let most = suite::most_repetitions(cases.len());
     assert!(

@@ -1,12 +1,18 @@
 //! Rules of the repository, one file each. A rule returns a line for each breach; none is a pass.
 
+mod advisories;
 mod banned_text;
+mod deny_lists;
 mod dependency_rule;
+mod duplicate_versions;
 mod file_length;
 mod file_names;
 mod leftovers;
+mod licences;
+mod panic_profile;
 mod pure_crates;
 mod sources;
+mod sources_of_crates;
 mod workspace;
 
 use crate::Result;
@@ -22,6 +28,11 @@ pub fn run() -> Result<()> {
         ("file names", file_names::check(&files)),
         ("banned text", banned_text::check(&files)),
         ("leftovers", leftovers::check(&files)),
+        ("panic profile", panic_profile::check(&files)),
+        ("licences", licences::check(&files)),
+        ("sources of crates", sources_of_crates::check(&files)),
+        ("duplicate versions", duplicate_versions::check(&files)),
+        ("advisories", advisories::check()),
     ];
     let mut breaches = 0;
     for (rule, found) in &rules {

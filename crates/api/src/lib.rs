@@ -12,6 +12,8 @@
 //! text ──edit::set_*──▶ text
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod crd;
 pub mod edit;
 

@@ -10,6 +10,8 @@
 //! than the time the state may be. If the next sample says the same revision, it is exact.
 //! Never: a revision that may have come after the time.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use jiff::Timestamp;
 
 use crate::log::History;

@@ -10,6 +10,8 @@
 //! is what was written.
 //! Never: a frame whose hash is wrong; memory taken for a length that nothing vouches for.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used))]
+
 mod assemble;
 mod frame;
 mod layout;

@@ -5,6 +5,8 @@
 //! are; leases whose time to live nobody knows. What turned out to be damaged or gone is passed over, and said.
 //! Never: a plan with a hole; a point other than the one asked for without a word.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod book;
 mod show;
 

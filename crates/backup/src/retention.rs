@@ -5,6 +5,8 @@
 //! Never: a revision of the window that was reachable and is no more; the newest chain that was proven, or the newest
 //! full copy, given up, however old.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -24,6 +24,9 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
+    if !matches!(arguments.command, Some(arguments::Command::Operator(_))) {
+        abort_on_panic();
+    }
     match commands::run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -31,4 +34,14 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// A panic in any thread or task ends the process, so that the rest does not go on without it. The operator is the
+/// exception: it keeps a panic to the pass over one cluster.
+fn abort_on_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
 }

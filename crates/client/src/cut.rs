@@ -174,7 +174,7 @@ fn measure(bytes: &[u8]) -> Result<Option<(u64, usize)>, &'static str> {
     let Some((key, key_length)) = varint(bytes)? else {
         return Ok(None);
     };
-    let rest = &bytes[key_length..];
+    let rest = bytes.get(key_length..).unwrap_or_default();
     let length = match key & 7 {
         0 => varint(rest)?.map(|(_, length)| length),
         1 => Some(8),

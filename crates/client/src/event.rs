@@ -148,7 +148,7 @@ impl<'a> Fields<'a> {
         for (place, byte) in self.0.iter().take(10).enumerate() {
             number |= u64::from(byte & 0x7f) << (7 * place);
             if byte & 0x80 == 0 {
-                self.0 = &self.0[place + 1..];
+                self.0 = self.0.get(place + 1..).unwrap_or_default();
                 return Ok(number);
             }
         }

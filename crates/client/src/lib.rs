@@ -5,6 +5,8 @@
 //! ([`Outcome`]). Nothing here balances, fails over, or repeats a request that may have been executed: a
 //! membership planner must know which member answered, and a history checker must know what is unknown.
 
+#![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used))]
+
 mod auth;
 mod cluster;
 mod cut;

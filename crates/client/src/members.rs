@@ -136,12 +136,9 @@ impl Members {
         if targets.is_empty() {
             return Answers::default();
         }
-        let limit = if self.served {
-            LOOK_LIMITS.len() - 1
-        } else {
-            self.looks.min(LOOK_LIMITS.len() - 1)
-        };
-        let view = crate::QuorumView::ask(&targets, LOOK_LIMITS[limit]).await;
+        let [.., longest] = LOOK_LIMITS;
+        let limit = LOOK_LIMITS.get(self.looks).filter(|_| !self.served);
+        let view = crate::QuorumView::ask(&targets, limit.copied().unwrap_or(longest)).await;
         self.served |= view.member_list.is_some();
         self.looks = self.looks.saturating_add(1);
         let mut statuses = BTreeMap::new();

@@ -86,6 +86,10 @@ enum Said {
 
 impl QuorumView {
     /// Asks all targets at once, for no longer than `within` in all.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "an index is a target's, and there is a place for each target"
+    )]
     pub async fn ask(targets: &[Target], within: Duration) -> QuorumView {
         let deadline = Instant::now() + within;
         let mut statuses = targets.iter().map(|_| None).collect::<Vec<_>>();

@@ -108,6 +108,10 @@ struct Checked {
 }
 
 impl Checked {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "`held` is at most the tail's length, and what exceeds that is taken from the tail first, then the piece"
+    )]
     fn take(&mut self, piece: &[u8]) {
         let (held, surplus) = (self.held, (self.held + piece.len()).saturating_sub(DIGEST_BYTES));
         let from_tail = surplus.min(held);

@@ -4,6 +4,8 @@
 //! ([`memory::Memory`]). Out: a [`plan::Plan`] and the memory to store before any of its steps runs.
 //! Never: a file, a socket, a clock or a random number. The same functions drive real etcd and the simulator.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod check;
 pub mod guard;
 pub mod memory;

@@ -12,6 +12,11 @@
 //! DATA-DIR/member/wal/0000000000000000-0000000000000000.wal     log segments: wal
 //! ```
 
+#![cfg_attr(
+    not(test),
+    warn(clippy::disallowed_methods, clippy::indexing_slicing, clippy::unwrap_used)
+)]
+
 mod aside;
 mod assemble;
 pub mod bolt;

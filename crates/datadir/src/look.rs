@@ -146,7 +146,9 @@ fn look_inside(data_dir: &Path, wal_dir: &Path, segments: Segments) -> Result<Lo
             Err(source) => return Err(Error::Read { path, source }),
         }
     }
-    let (head, tail) = (heads[0], heads[1]);
+    let (Some(&head), Some(&tail)) = (heads.first(), heads.last()) else {
+        return Ok(damaged(wal_dir.to_owned(), "there is no segment in it"));
+    };
     if first.sequence == 0 && head.chain != 0 {
         return Ok(damaged(
             wal_dir.join(first.to_string()),

@@ -171,7 +171,7 @@ impl<R: BufRead> Counted<R> {
         let mut buffer = [0; 8192];
         while length > 0 {
             let some = usize::try_from(length).unwrap_or(usize::MAX).min(buffer.len());
-            self.fill(&mut buffer[..some])?;
+            self.fill(buffer.get_mut(..some).unwrap_or_default())?;
             length -= some as u64;
         }
         Ok(())

@@ -34,6 +34,7 @@ struct Cluster {
     steps: BTreeMap<StepKind, u64>,
     passes: u64,
     failures: u64,
+    panics: u64,
     seconds: f64,
 }
 
@@ -79,6 +80,11 @@ impl Figures {
         cluster.passes += 1;
         cluster.failures += u64::from(failed);
         cluster.seconds += took.as_secs_f64();
+    }
+
+    /// A pass has panicked.
+    pub fn panicked(&self, names: &Names) {
+        self.lock().entry(names.clone()).or_default().panics += 1;
     }
 
     /// A cluster is left as it is until people have mended something; what was seen of it before stays.
@@ -174,11 +180,16 @@ impl Figures {
                 );
             }
         }
-        let counters: [Figure; 3] = [
+        let counters: [Figure; 4] = [
             ("passes_total", "Passes over the cluster.", |c| c.passes as f64),
             ("pass_failures_total", "Passes that failed.", |c| {
                 c.failures as f64
             }),
+            (
+                "pass_panics_total",
+                "Passes that panicked, which is a bug.",
+                |c| c.panics as f64,
+            ),
             ("pass_seconds_total", "Time spent in passes.", |c| c.seconds),
         ];
         for (name, help, value) in counters {
@@ -261,6 +272,7 @@ mod tests {
         };
         figures.seen(&names, &spec, &observed, &Plan::default());
         figures.passed(&names, Duration::from_millis(500), true);
+        figures.panicked(&names);
         let text = figures.text(true, &[(("get", "leases".to_owned()), 7)].into());
         for line in [
             "quorate_leader 1",
@@ -268,6 +280,7 @@ mod tests {
             "quorate_cluster_wanted_members{namespace=\"n\",cluster=\"c\"} 3",
             "quorate_cluster_ready{namespace=\"n\",cluster=\"c\"} 0",
             "quorate_cluster_pass_failures_total{namespace=\"n\",cluster=\"c\"} 1",
+            "quorate_cluster_pass_panics_total{namespace=\"n\",cluster=\"c\"} 1",
             "quorate_cluster_pass_seconds_total{namespace=\"n\",cluster=\"c\"} 0.5",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");

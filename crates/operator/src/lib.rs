@@ -9,27 +9,35 @@
 //! [`upkeep`]) and what is shown ([`status`]). All of these are pure; the rest ([`reconcile`], [`run`]) moves data between
 //! them and the world.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod apply;
 mod ask;
 pub mod build;
 pub mod effect;
 pub mod ending;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod events;
 pub mod execute;
 pub mod figures;
 pub mod gather;
 pub mod health;
 pub mod install;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod lease;
 pub mod listen;
 pub mod names;
 pub mod observe;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
+mod panicked;
 pub mod pass;
 pub mod passes;
 pub mod pod_state;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod reconcile;
 pub mod record;
 pub mod requests;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod run;
 pub mod schedule;
 pub mod serve;

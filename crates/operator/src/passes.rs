@@ -3,13 +3,35 @@
 //! In: futures. Out: what each came to, with the cluster it was about. Never: an end that goes unnoticed; a pass that
 //! panics ends as well, and its cluster is told.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 
+use futures::FutureExt;
 use tokio::task::{Id, JoinSet};
 
 use crate::events::log_line;
 use crate::names::Names;
+
+#[cfg(panic = "abort")]
+compile_error!(
+    "a pass that panics must not end the operator for all clusters: build with panic = \"unwind\""
+);
+
+/// Runs a pass; if it panics, returns the panic's message. What the pass was working on must not be used after that.
+pub(crate) async fn caught<T>(pass: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(pass)
+        .catch_unwind()
+        .await
+        .map_err(|payload| message(&*payload))
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_owned()
+}
 
 /// Passes that come to a `T`.
 #[derive(Debug)]
@@ -44,15 +66,16 @@ impl<T: Send + 'static> Passes<T> {
     pub async fn ended(&mut self) -> Option<(Names, Option<T>)> {
         loop {
             let (id, result) = match self.tasks.join_next_with_id().await? {
-                Ok((id, result)) => (id, Some(result)),
-                Err(error) => {
-                    log_line(&format!("a pass ended before its time: {error}"));
-                    (error.id(), None)
-                }
+                Ok((id, result)) => (id, Ok(result)),
+                Err(error) => (error.id(), Err(error)),
             };
-            if let Some(names) = self.whose.remove(&id) {
-                return Some((names, result));
+            let Some(names) = self.whose.remove(&id) else {
+                continue;
+            };
+            if let Err(error) = &result {
+                log_line(&format!("{}/{}: {error}", names.namespace, names.cluster));
             }
+            return Some((names, result.ok()));
         }
     }
 }
@@ -60,6 +83,26 @@ impl<T: Send + 'static> Passes<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_the_pass_and_nothing_else() {
+        assert_eq!(caught(async { 7 }).await, Ok(7));
+        let named = "c";
+        assert_eq!(
+            caught::<()>(async { panic!("on purpose") }).await,
+            Err("on purpose".to_owned())
+        );
+        assert_eq!(
+            caught::<()>(async { panic!("of {named}") }).await,
+            Err("of c".to_owned())
+        );
+        // As in a pass: after the first wait, on a thread of the runtime.
+        let pass = caught::<()>(async {
+            tokio::task::yield_now().await;
+            panic!("later")
+        });
+        assert_eq!(tokio::spawn(pass).await.unwrap(), Err("later".to_owned()));
+    }
 
     #[tokio::test]
     async fn a_pass_that_panics_ends_like_any_other() {

@@ -252,7 +252,7 @@ impl Shared {
     }
 
     /// Writes a status over the one that was seen.
-    async fn store(
+    pub(crate) async fn store(
         &self,
         resource: &EtcdCluster,
         status: ClusterStatus,

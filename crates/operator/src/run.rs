@@ -19,7 +19,7 @@ use crate::events::{Reporter, log_line};
 use crate::health::Health;
 use crate::lease::{Candidate, Pulse};
 use crate::names::Names;
-use crate::passes::Passes;
+use crate::passes::{Passes, caught};
 use crate::reconcile::{Kept, Shared};
 use crate::requests::Requests;
 use crate::schedule::{Ending, Schedule};
@@ -74,6 +74,9 @@ pub enum CannotRun {
     /// What says so cannot be used.
     #[error("no client of the API server can be made")]
     Client(#[source] Box<kube::Error>),
+    /// A task panicked that all clusters need: the Lease, a watch, or what is served.
+    #[error("a task that all clusters need has panicked; the operator must be started again")]
+    Panicked,
 }
 
 /// What is not up while the webhook has no certificate.
@@ -143,13 +146,24 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         log_line("all watches are up");
         Work::new(shared.clone(), wakeups, pulse).go_on().await;
     };
-    tokio::select! {
-        () = work => {}
-        () = stop => {}
-    }
+    let result = tokio::select! {
+        () = work => Ok(()),
+        () = stop => Ok(()),
+        () = panicked(&mut background) => Err(CannotRun::Panicked),
+    };
     background.shutdown().await;
     Candidate::give_back(client, &options.namespace, &options.identity).await;
-    Ok(())
+    result
+}
+
+/// Ends when a background task panics: without it the operator would only seem to run. One that ends has done its work.
+async fn panicked(background: &mut JoinSet<()>) {
+    while let Some(ended) = background.join_next().await {
+        if ended.is_err_and(|error| error.is_panic()) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, CannotRun> {
@@ -232,22 +246,26 @@ impl Work {
 /// One pass, and how it ended.
 async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
     let began = Instant::now();
-    let result = tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept)).await;
+    let result = caught(tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept))).await;
     let (failure, ending) = match result {
-        Ok(Ok(None)) => {
+        Ok(Ok(Ok(None))) => {
             shared.figures.forget(&names);
             return (kept, Ending::Gone);
         }
-        Ok(Ok(Some(pause))) => {
+        Ok(Ok(Ok(Some(pause)))) => {
             shared.figures.passed(&names, began.elapsed(), false);
             return (kept, Ending::Well(pause));
         }
-        Ok(Err(failed @ Failed::Some(_))) => (failed.told(), Ending::Partly),
-        Ok(Err(failed)) => (failed.told(), Ending::Failed),
-        Err(_) => {
+        Ok(Ok(Err(failed @ Failed::Some(_)))) => (failed.told(), Ending::Partly),
+        Ok(Ok(Err(failed))) => (failed.told(), Ending::Failed),
+        Ok(Err(_)) => {
             let limit = PASS_LIMIT.as_secs();
             let text = format!("the pass has not come to an end within {limit} s");
             (text, Ending::Failed)
+        }
+        Err(message) => {
+            kept = shared.show_panic(&names).await;
+            (format!("the pass panicked: {message}"), Ending::Failed)
         }
     };
     log_line(&format!("{}/{}: {failure}", names.namespace, names.cluster));

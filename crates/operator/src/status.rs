@@ -84,7 +84,9 @@ impl Seen<'_> {
                 let now = now.and_then(|n| i64::try_from(n).ok());
                 // A size that has hardly moved is no news.
                 match (now, before) {
-                    (Some(now), Some(before)) if now.abs_diff(before) * 10 < before.unsigned_abs() => {
+                    (Some(now), Some(before))
+                        if now.abs_diff(before).saturating_mul(10) < before.unsigned_abs() =>
+                    {
                         Some(before)
                     }
                     _ => now.or(before),

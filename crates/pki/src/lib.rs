@@ -18,6 +18,8 @@
 //!   ca.crt.aside-N          former authorities, the last three
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod authority;
 mod ensure;
 mod error;

@@ -12,6 +12,8 @@
 //! - [`kube`]: the same etcd under the operator, over a model of Kubernetes.
 //! - [`run`], [`guards`], [`exhaustive`]: many seeds; one guard off; all small clusters.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod checkers;
 pub mod coverage;
 pub mod etcd;

@@ -64,7 +64,8 @@ fn run(shape: Shape, version: &str, rounds: u64) {
         "\n{} MB, then {} MB of changes, {} puts a revision",
         shape.base_mb, shape.changed_mb, shape.puts
     );
-    let (theirs, ours) = fulls(&history, rounds);
+    let case = format!("{}mb_{}puts", shape.base_mb, shape.puts);
+    let (theirs, ours) = fulls(&history, rounds, &case);
     let mut writer = theirs.write(&history.server);
     writer.await_said("Successfully saved full snapshot");
     let agent = Agent::start(&ours, &history.server);
@@ -85,13 +86,13 @@ fn run(shape: Shape, version: &str, rounds: u64) {
     );
     // What is measured from here on is not to be disturbed.
     let history = history.stop();
-    restores(&history, &theirs, &ours, rounds, shape.puts);
-    compacts(&history, &theirs, &ours, rounds);
+    restores(&history, &theirs, &ours, rounds, shape.puts, &case);
+    compacts(&history, &theirs, &ours, rounds, &case);
     verifies(&history, &ours, rounds);
 }
 
 /// Full copies, each into an empty store. Out: the archives that changes go into.
-fn fulls(history: &History, rounds: u64) -> (Theirs, Ours) {
+fn fulls(history: &History, rounds: u64, case: &str) -> (Theirs, Ours) {
     let (mut of_theirs, mut of_ours) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let theirs = Theirs::below(&fresh(&history.path("theirs")));
@@ -108,12 +109,12 @@ fn fulls(history: &History, rounds: u64) -> (Theirs, Ours) {
         let ours = Ours::at(&fresh(&history.path("ours")));
         of_ours.push(timed(&mut ours.now(&history.server), history.root()));
     }
-    report("full", 1.5, &of_ours, &of_theirs, "");
+    report("full", 1.5, &of_ours, &of_theirs, "", case);
     let theirs = Theirs::below(&fresh(&history.path("theirs")));
     (theirs, Ours::at(&history.path("ours")))
 }
 
-fn restores(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u64, puts: u64) {
+fn restores(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u64, puts: u64, case: &str) {
     let (mut of_theirs, mut of_ours, mut from_theirs) = (Vec::new(), Vec::new(), Vec::new());
     let to = |name: &str| {
         let path = history.path(name);
@@ -134,13 +135,14 @@ fn restores(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u6
         &of_ours,
         &of_theirs,
         &small,
+        case,
     );
     let small = limited(Ours::at(&theirs.root()).restore(&to("ours.etcd")));
-    report("of theirs", 3.0, &from_theirs, &of_theirs, &small);
+    report("of theirs", 3.0, &from_theirs, &of_theirs, &small, case);
     to("ours.etcd");
 }
 
-fn compacts(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u64) {
+fn compacts(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u64, case: &str) {
     let (mut of_theirs, mut of_ours) = (Vec::new(), Vec::new());
     let scratch = fresh(&history.path("scratch"));
     for _ in 0..rounds {
@@ -153,7 +155,7 @@ fn compacts(history: &history::Stopped, theirs: &Theirs, ours: &Ours, rounds: u6
     }
     let again = Ours::at(&copied(&ours.root(), &history.path("ours-again")));
     let small = limited(again.compact(&scratch));
-    report("compact", 15.0, &of_ours, &of_theirs, &small);
+    report("compact", 15.0, &of_ours, &of_theirs, &small, case);
 }
 
 /// etcdbrctl has nothing like it: read to the last byte, rebuilt, hashed.
@@ -177,7 +179,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn report(what: &str, target: f64, ours: &[Best], theirs: &[Best], small: &str) {
+fn report(what: &str, target: f64, ours: &[Best], theirs: &[Best], small: &str, case: &str) {
     let (ours, theirs) = (Best::of(ours), Best::of(theirs));
     let small = match small {
         "" => String::new(),
@@ -191,5 +193,12 @@ fn report(what: &str, target: f64, ours: &[Best], theirs: &[Best], small: &str) 
         theirs.seconds / ours.seconds,
         mib(ours.anonymous),
         mib(theirs.anonymous),
+    );
+    println!(
+        "figures: {0}_{case}_s={1:.2}; {0}_{case}_times={2:.1}; {0}_{case}_rss_mib={3:.1}",
+        what.replace(' ', "_"),
+        ours.seconds,
+        theirs.seconds / ours.seconds,
+        mib(ours.anonymous),
     );
 }

@@ -3,6 +3,8 @@
 //! In: facts. Out: what to do next and why. No clock, no store, no etcd: times come in as ages.
 //! Never: a flush inside a revision; a full copy that is not called for; a read that memory has no room for.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};

@@ -2,6 +2,8 @@
 //!
 //! In: a line as cron knows it, in UTC. Out: the next time after a time.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use std::fmt;
 use std::str::FromStr as _;
 

@@ -156,10 +156,11 @@ pub(super) fn read_index(
         .chain_update(body)
         .finalize()
         .into();
-    if rest[..32] != sum || sum != expected.0 {
+    if rest.get(..32) != Some(&sum[..]) || sum != expected.0 {
         return Err("its index is not what was written");
     }
-    let (entries, rest) = body[..body.len().saturating_sub(16)].as_chunks::<ENTRY>();
+    let entries = body.get(..body.len().saturating_sub(16)).unwrap_or_default();
+    let (entries, rest) = entries.as_chunks::<ENTRY>();
     if !rest.is_empty() {
         return Err("its index is cut off");
     }

@@ -43,7 +43,7 @@ pub async fn open(store: &Store, facts: &Facts, key: Option<&Key>) -> Result<Ope
         index.extend_from_slice(&store.get_range(name, offset..offset + missing).await?);
     }
     let kept = usize::try_from((length - offset).min(tail.len() as u64)).unwrap_or(0);
-    index.extend_from_slice(&tail[tail.len() - kept..]);
+    index.extend_from_slice(tail.get(tail.len().saturating_sub(kept)..).unwrap_or_default());
     let header = match tail.len() as u64 == length {
         true => tail.slice(..HEADER),
         false => store.get_range(name, 0..HEADER as u64).await?,

@@ -1,5 +1,7 @@
 //! What a prune would do. It reads, and changes nothing.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};

@@ -151,7 +151,7 @@ fn versions(case: Case<'_>, step: &Step, ordinal: Ordinal, version: Version, fou
         refuse(found, 7, format!("{step} on data of a newer etcd"));
     }
     if let Some(served) = slot.served {
-        if version.minor > served.minor + 1 {
+        if version.minor > served.minor.saturating_add(1) {
             refuse(found, 15, format!("{step} skips a minor after {served}"));
         }
         if version != served && version.minor == 5 && version.patch < 3 {

@@ -56,7 +56,7 @@ impl fmt::Display for Generation {
 impl Generation {
     /// The volume after this one.
     pub fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 

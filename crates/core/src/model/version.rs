@@ -113,7 +113,7 @@ impl Version {
         if to != self && to.corrupts() {
             return VersionPath::Corrupting;
         }
-        if to.minor > self.minor + 1 {
+        if to.minor > self.minor.saturating_add(1) {
             return VersionPath::SkipsMinor;
         }
         // Before 3.5.26 removed members could come back to life in the v3 store that 3.6 reads.

@@ -116,7 +116,8 @@ impl Pass<'_> {
                 since: self.now,
                 settle,
             });
-            self.slot_mut(ordinal).settles += u32::from(settle);
+            let slot = self.slot_mut(ordinal);
+            slot.settles = slot.settles.saturating_add(u32::from(settle));
             self.step(Step::Stop { ordinal, since });
         }
     }

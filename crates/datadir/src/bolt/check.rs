@@ -77,7 +77,7 @@ impl Bolt {
         for id in 0..2 {
             let mut page = vec![0; size];
             let read = self.read_at_page(id, &mut page)?;
-            let header = Header::read(&page[..read]);
+            let header = Header::read(page.get(..read).unwrap_or_default());
             let expected = Header {
                 id,
                 flags: 4,

@@ -91,7 +91,11 @@ impl<'a> Edit<'a> {
 
     fn set(&mut self, name: &[u8], value: Vec<u8>) {
         match self.buckets.binary_search_by(|(key, _)| key[..].cmp(name)) {
-            Ok(at) => self.buckets[at].1 = value,
+            Ok(at) => {
+                if let Some((_, old)) = self.buckets.get_mut(at) {
+                    *old = value;
+                }
+            }
             Err(at) => self.buckets.insert(at, (name.to_vec(), value)),
         }
     }

@@ -256,7 +256,9 @@ impl Bolt {
         }
         let mut bytes = vec![0; size];
         let read = self.read_at_page(id, &mut bytes)?;
-        let length = self.page_length(id, &bytes[..read]).map_err(wrong)?;
+        let length = self
+            .page_length(id, bytes.get(..read).unwrap_or_default())
+            .map_err(wrong)?;
         bytes.resize(length, 0);
         if self.read_at_page(id, &mut bytes)? < length {
             return Err(self.damaged(Place::page(id), "it is cut off"));

@@ -35,6 +35,10 @@ pub(crate) struct Meta {
 
 impl Meta {
     /// The meta page `id` that says this, without the zeros after it.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "every offset and width is a constant, and within the page"
+    )]
     pub(crate) fn encode(&self, id: u64) -> [u8; HEADER + META] {
         let mut page = [0; HEADER + META];
         let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);

@@ -115,9 +115,8 @@ pub(crate) fn write_metas(file: &File, path: &Path, meta: Meta) -> Result<(), Er
     };
     for meta in [before, meta] {
         let id = meta.transaction % 2;
-        let mut page = vec![0; meta.page_size as usize];
-        let encoded = meta.encode(id);
-        page[..encoded.len()].copy_from_slice(&encoded);
+        let mut page = meta.encode(id).to_vec();
+        page.resize(meta.page_size as usize, 0);
         file.write_all_at(&page, id * u64::from(meta.page_size))
             .map_err(Error::write(path))?;
     }

@@ -58,12 +58,14 @@ impl<V: Copy> KeyIndex<V> {
     }
 
     /// Sets a key's number. Out: what it was.
+    #[allow(clippy::indexing_slicing, reason = "a part is a remainder of their number")]
     pub(crate) fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
         let (part, print) = self.print(key);
         self.parts[part].insert(print, value)
     }
 
     /// Forgets a key.
+    #[allow(clippy::indexing_slicing, reason = "a part is a remainder of their number")]
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<V> {
         let (part, print) = self.print(key);
         self.parts[part].remove(&print)

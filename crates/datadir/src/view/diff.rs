@@ -109,16 +109,17 @@ pub fn diff(
             let Some(entry) = index.of(written.key) else {
                 return ControlFlow::Continue(());
             };
-            let is_last = entry.states[number].revision == row.revision.main;
+            let [before, after] = entry.states.map(|state| state.revision);
+            let is_last = row.revision.main == if number == 0 { before } else { after };
             let Some(kind) = kind(entry).filter(|kind| is_last && told_here(*kind)) else {
                 return ControlFlow::Continue(());
             };
-            let revision = |side: usize| Some(entry.states[side].revision).filter(|revision| *revision != 0);
+            let revision = |revision: i64| Some(revision).filter(|revision| *revision != 0);
             let change = Change {
                 kind,
                 key: written.key,
-                before: revision(0),
-                after: revision(1),
+                before: revision(before),
+                after: revision(after),
             };
             // Told once, even if one transaction wrote it twice.
             entry.states = Default::default();

@@ -101,6 +101,10 @@ impl Index {
     }
 
     /// Sorts in what waits. The last word on a key counts.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "`from`, `left` and `to` only go down from the lengths they begin with; a side is 0 or 1"
+    )]
     fn settle(&mut self) {
         self.pending.sort_by_key(|pending| pending.key);
         let (mut left, mut from) = (self.entries.len(), self.pending.len());

@@ -61,7 +61,7 @@ fn is_zero_to_the_end(file: &mut File) -> io::Result<bool> {
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(true),
-            read if is_zero(&buffer[..read]) => {}
+            read if buffer.get(..read).is_some_and(is_zero) => {}
             _ => return Ok(false),
         }
     }

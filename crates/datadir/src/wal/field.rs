@@ -57,7 +57,7 @@ fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), Broken> {
         }
         value |= bits << (7 * position);
         if byte & 0x80 == 0 {
-            return Ok((value, &bytes[position + 1..]));
+            return Ok((value, bytes.get(position + 1..).unwrap_or_default()));
         }
     }
     Err("a number in a record is damaged")

@@ -450,7 +450,8 @@ fn used_bytes(path: &Path, offset: u64) -> io::Result<u64> {
         if read == 0 {
             return Ok(used);
         }
-        if let Some(last) = buffer[..read].iter().rposition(|byte| *byte != 0) {
+        let some = buffer.get(..read).unwrap_or_default();
+        if let Some(last) = some.iter().rposition(|byte| *byte != 0) {
             used = seen + last as u64 + 1;
         }
         seen += read as u64;

@@ -66,6 +66,11 @@ pub(crate) fn seconds(time: SystemTime) -> u64 {
         .map_or(0, |d| d.as_secs())
 }
 
+/// So much before `time`, which someone else wrote; if no clock can show that, the earliest that anything is compared with.
+pub(crate) fn earlier(time: SystemTime, by: Duration) -> SystemTime {
+    time.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
 impl Authorities {
     /// Reads the Secret, or says what is wrong with it and what to do.
     pub fn read(secret: &Secret) -> Result<Authorities, String> {
@@ -113,7 +118,8 @@ impl Authorities {
         let annotations = secret.annotations();
         let since = annotations
             .get(SINCE_ANNOTATION)
-            .and_then(|text| text.parse().ok());
+            .and_then(|text| text.parse().ok())
+            .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
         let signs = signer.as_ref().map_or(&all[0], |a| a.info());
         Ok(Authorities {
             stage,
@@ -126,7 +132,7 @@ impl Authorities {
                 .get(ROTATE_ANNOTATION)
                 .is_some_and(|text| text == "now"),
             strangers: annotations.contains_key(STRANGERS_ANNOTATION),
-            since: SystemTime::UNIX_EPOCH + Duration::from_secs(since.unwrap_or(0)),
+            since: since.unwrap_or(SystemTime::UNIX_EPOCH),
             read: Amendment::of(secret),
         })
     }
@@ -144,7 +150,7 @@ impl Authorities {
 
     /// When another authority will be needed because this one ends.
     pub fn due_at(&self, lifetimes: &Lifetimes) -> SystemTime {
-        self.ends - lifetimes.authority_renewal
+        earlier(self.ends, lifetimes.authority_renewal)
     }
 
     /// Has the one that signs ended? Then whatever it signed is refused by everyone.
@@ -166,7 +172,7 @@ impl Authorities {
 
     /// When they will have had it.
     pub fn ripe_at(&self, lifetimes: &Lifetimes) -> SystemTime {
-        self.since + lifetimes.overlap
+        self.since.checked_add(lifetimes.overlap).unwrap_or(self.since)
     }
 
     /// The change for a move; none for none.
@@ -252,4 +258,36 @@ pub fn first(
         data: Some(data),
         ..Secret::default()
     }))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_that_someone_writes_on_the_secret_makes_it_panic() {
+        let (lifetimes, now) = (Lifetimes::default(), SystemTime::now());
+        let Effect::Create(Object::Secret(mut secret)) =
+            first(&Names::of("n", "c"), Trust::Nobody, &lifetimes, now).unwrap()
+        else {
+            panic!("a Secret is made");
+        };
+        let edge = i64::MAX.to_string();
+        for since in [
+            "18446744073709551615",
+            edge.as_str(),
+            "9223372036854775808",
+            "-1",
+            "soon",
+        ] {
+            secret
+                .annotations_mut()
+                .insert(SINCE_ANNOTATION.to_owned(), since.to_owned());
+            let read = Authorities::read(&secret).unwrap();
+            let ripe = read.ripe(&lifetimes, now);
+            // A clock can show the year that only this one stands for; the others are no times at all.
+            assert_eq!(ripe, since != edge, "{since}");
+            assert!(!read.due(&lifetimes, now), "{since}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use quorate_client::{Identity, Tls};
 use quorate_core::model::Ordinal;
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San, describe_all};
 
-use super::authority::{Authorities, Trust, first, value};
+use super::authority::{Authorities, Trust, earlier, first, value};
 use super::prove::Proven;
 use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
@@ -294,7 +294,7 @@ impl Keeper<'_> {
             };
             let judged = pem.map(|pem| signer.judge(&pem, leaf, &self.lifetimes.policy, self.now));
             if let Some(Ok(info)) = &judged {
-                good_until = good_until.min(info.not_after - self.lifetimes.policy.renew_before);
+                good_until = good_until.min(earlier(info.not_after, self.lifetimes.policy.renew_before));
                 continue;
             }
             let pem = self.issue(signer, leaf, &name)?;

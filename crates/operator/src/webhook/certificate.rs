@@ -21,7 +21,7 @@ use crate::install::NAME;
 use crate::names::APP_LABEL;
 use crate::tls::Lifetimes;
 use crate::tls::authority::{
-    Authorities, CERT, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, seconds, value,
+    Authorities, CERT, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, earlier, seconds, value,
 };
 use crate::tls::rotation::{Seen, Stage, next};
 
@@ -100,7 +100,7 @@ impl Keeper<'_> {
             ripe: authorities.ripe(self.lifetimes, self.now),
         };
         judged.change = authorities.amended(next(authorities.stage, seen), NAME, self.lifetimes, self.now);
-        let renewal = leaf.not_after - policy.renew_before;
+        let renewal = earlier(leaf.not_after, policy.renew_before);
         judged.good_until = Some(match authorities.stage {
             Stage::Steady => renewal.min(authorities.due_at(self.lifetimes)),
             Stage::Introducing | Stage::Retiring => renewal.min(authorities.ripe_at(self.lifetimes)),

@@ -178,7 +178,9 @@ impl Keep {
             None => {
                 let left = until.and_then(|until| until.duration_since(now).ok());
                 // A little later than due, so that it is due when it is looked at.
-                let pause = left.unwrap_or_default() + Duration::from_millis(100);
+                let pause = left
+                    .unwrap_or_default()
+                    .saturating_add(Duration::from_millis(100));
                 Ok(pause.min(JUDGE_EVERY))
             }
         }

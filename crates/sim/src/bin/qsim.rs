@@ -116,7 +116,7 @@ fn run_seeds(seeds: u64, from: u64, logs: usize) -> bool {
         println!("never reached: {}", never.join(", "));
     }
     println!(
-        "{} seeds, {} failed, {} virtual hours, {:.1} s",
+        "figures: seeds={}; failed={}; virtual_hours={}; seconds={:.1}",
         summary.seeds,
         summary.failures.len(),
         summary.ticks * quorate_sim::TICK_MS / 3_600_000,
@@ -162,7 +162,7 @@ fn run_kube(seeds: u64, from: u64) -> bool {
     let began = Instant::now();
     let summary = kube::run::many(from, seeds);
     for (seed, kind, detail) in &summary.failures {
-        println!("FAILED seed {seed}: {kind:?}: {detail}");
+        println!("FAILED seed {seed}: {kind:?}: {detail}; its log: qsim kube --replay {seed}");
     }
     for ((group, name), count) in &summary.reached {
         println!("  {group:<8} {name:<20} {count:>9}");
@@ -172,7 +172,7 @@ fn run_kube(seeds: u64, from: u64) -> bool {
         println!("never reached: {}", never.join(", "));
     }
     println!(
-        "{} seeds, {} failed, {} virtual hours, {:.1} s; see one again: qsim kube --replay SEED",
+        "figures: seeds={}; failed={}; virtual_hours={}; seconds={:.1}",
         summary.seeds,
         summary.failures.len(),
         summary.ticks * quorate_sim::TICK_MS / 3_600_000,
@@ -185,7 +185,7 @@ fn every_small_cluster(stride: u64) -> bool {
     let began = Instant::now();
     let (fine, coarse) = (exhaustive::fine(), exhaustive::coarse());
     let runs = [(1, &fine, 1), (2, &fine, 1), (3, &fine, stride), (5, &coarse, 1)];
-    let mut ok = true;
+    let (mut cases, mut wrong) = (0, 0);
     for (slots, states, stride) in runs {
         let report = exhaustive::all(slots, states, stride);
         println!(
@@ -199,14 +199,18 @@ fn every_small_cluster(stride: u64) -> bool {
             .iter()
             .take(12)
             .for_each(|wrong| println!("  {wrong}"));
-        ok &= report.wrong.is_empty();
+        cases += report.cases;
+        wrong += report.wrong.len();
     }
-    println!("{:.1} s", began.elapsed().as_secs_f64());
-    ok
+    println!(
+        "figures: cases={cases}; wrong={wrong}; seconds={:.1}",
+        began.elapsed().as_secs_f64()
+    );
+    wrong == 0
 }
 
 fn all_guards(seeds: u64, from: u64) -> bool {
-    let mut ok = true;
+    let mut not_shown = 0;
     for (number, guard) in Guard::ALL.into_iter().enumerate() {
         let found = guards::find(guard, from, seeds);
         match &found.broke {
@@ -218,7 +222,7 @@ fn all_guards(seeds: u64, from: u64) -> bool {
                 broke.detail
             ),
             None => {
-                ok = false;
+                not_shown += 1;
                 println!(
                     "{number} {:<22} NOT SHOWN to be needed in {} seeds",
                     format!("{guard:?}"),
@@ -227,5 +231,6 @@ fn all_guards(seeds: u64, from: u64) -> bool {
             }
         }
     }
-    ok
+    println!("figures: guards={}; not_shown={not_shown}", Guard::ALL.len());
+    not_shown == 0
 }

@@ -1,0 +1,41 @@
+# The long runs, sourced by scripts/soak and scripts/evidence: name | paths | command.
+# Paths: the code that a run shows something about. A run is stale once a file below them has changed since. Cargo.lock is
+# not among them: it changes with tools that no run uses.
+# Command: run from the repository's root.
+# shellcheck shell=bash
+
+HOST_CODE='crates/api/src crates/cli/src crates/client/src crates/core/src crates/datadir/src crates/host/src crates/pki/src crates/wire/src'
+BACKUP_CODE='crates/backup/src crates/cli/src crates/client/src crates/datadir/src crates/wire/src'
+DATA_CODE='crates/datadir/src crates/wire/src'
+KUBE_CODE='crates/api/src crates/client/src crates/core/src crates/operator/src crates/pki/src crates/pod/src'
+CLIENTS='tests/src/clients.rs tests/src/cluster.rs tests/src/history.rs tests/src/torture.rs tests/src/verdict.rs'
+
+soak_table() {
+  cat <<END
+sim         | crates/core/src crates/pod/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- run --seeds 10000
+sim-kube    | $KUBE_CODE crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- kube --seeds 3000
+guards      | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- guards
+exhaustive  | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- exhaustive
+conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/conformance.rs | QUORATE_SCRIPTS=200 cargo test -q -p quorate-tests --features e2e --test conformance -- --nocapture
+kill-rounds | $HOST_CODE $CLIENTS tests/tests/kill_rounds.rs | cargo build -q -p quorate && QUORATE_ROUNDS=50 cargo test -q -p quorate-tests --features e2e --test kill_rounds -- --nocapture
+resize      | $HOST_CODE $CLIENTS tests/tests/resize.rs | cargo build -q -p quorate && cargo test -q -p quorate-tests --features e2e --test resize -- --nocapture
+upgrade     | $HOST_CODE $CLIENTS tests/tests/upgrade.rs | cargo build -q -p quorate && cargo test -q -p quorate-tests --features e2e --test upgrade -- --nocapture --test-threads=1
+lost-data   | $HOST_CODE $CLIENTS tests/tests/lost_data.rs | cargo build -q -p quorate && cargo test -q -p quorate-tests --features e2e --test lost_data -- --nocapture --test-threads=1
+corruption  | $DATA_CODE crates/datadir/tests/corruption | QUORATE_FLIPS=100000 cargo test -q --profile sim -p quorate-datadir --test corruption -- --nocapture
+dead-members | $DATA_CODE crates/host/src crates/host/tests/dead_members | QUORATE_DEAD_MEMBERS=200 cargo test -q -p quorate-host --test dead_members -- --nocapture etcd_makes_of_it && QUORATE_DEAD_MEMBERS=20 cargo test -q -p quorate-host --test dead_members -- --nocapture of_three
+backup      | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/backup.rs | cargo build -q -p quorate && QUORATE_BACKUP_SECONDS=300 QUORATE_BACKUP_RESTORES=1000 cargo test -q -p quorate-tests --features e2e --test backup -- --nocapture --test-threads=1
+backup-damage | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/backup_damage.rs | cargo build -q -p quorate && QUORATE_DAMAGES=1000 cargo test -q -p quorate-tests --features e2e --test backup_damage -- --nocapture
+bench-backup | $BACKUP_CODE tests/src/measure.rs tests/benches/backup Cargo.toml | make -s bench-backup
+bench-kube  | $KUBE_CODE tests/benches/kube.rs Cargo.toml | make -s bench-kube
+bench       | $HOST_CODE $CLIENTS tests/benches/host.rs Cargo.toml | make -s bench-host
+bench-data  | $DATA_CODE crates/cli/src tests/src/measure.rs tests/benches/data.rs Cargo.toml | make -s bench-data
+matrix      | $DATA_CODE crates/datadir/tests/matrix | QUORATE_MATRIX=full cargo test -q --profile sim -p quorate-datadir --test matrix -- --nocapture
+fuzz        | $DATA_CODE crates/fuzzed/src fuzz | make -s fuzz SECONDS=200
+END
+}
+
+soak_names() { soak_table | awk -F ' *[|] *' '{ print $1 }'; }
+
+soak_paths() { soak_table | awk -F ' *[|] *' -v name="$1" '$1 == name { print $2 }'; }
+
+soak_command() { soak_table | awk -F ' *[|] *' -v name="$1" '$1 == name { print $3 }'; }
