@@ -9,7 +9,7 @@ export QUORATE_CACHE
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 SEEDS ?= 1000
-SHELL_SCRIPTS := scripts/tools scripts/soak scripts/nightly scripts/fuzz scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
+SHELL_SCRIPTS := scripts/tools scripts/soak scripts/evidence scripts/nightly scripts/fuzz scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
 
 ifeq (soak,$(firstword $(MAKECMDGOALS)))
 
@@ -28,7 +28,7 @@ else
 .PHONY: help
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  make soak NAME    one long run, its output kept in docs/evidence/NAME.txt; names: $$(scripts/soak --names)"
+	@echo "  make soak NAME    one long run, its output kept in docs/evidence/; names: $$(scripts/soak --names)"
 
 .PHONY: up
 up: host tools-quick ## start a three-member cluster on this machine, from this checkout
@@ -142,6 +142,10 @@ bench-kube: host tools tools-kube image ## the operator in figures, on a real Ku
 	cargo build -p quorate
 	cargo bench --profile dev -p quorate-tests --bench kube --no-run
 	$(ON_KUBE); cargo bench --profile dev -p quorate-tests --bench kube
+
+.PHONY: evidence
+evidence: ## each long run that is kept: its commit, and whether code it speaks of has changed since
+	@scripts/evidence
 
 .PHONY: codegen
 codegen: host ## regenerate checked-in generated code

@@ -16,21 +16,21 @@ sim         | crates/core/src crates/pod/src crates/sim/src | cargo run -q --pro
 sim-kube    | $KUBE_CODE crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- kube --seeds 3000
 guards      | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- guards
 exhaustive  | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- exhaustive
-conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/conformance.rs | QUORATE_SCRIPTS=200 cargo test -q -p quorate-tests --features e2e --test conformance -- --nocapture
-kill-rounds | $HOST_CODE $CLIENTS tests/tests/kill_rounds.rs | cargo build -q -p quorate && QUORATE_ROUNDS=50 cargo test -q -p quorate-tests --features e2e --test kill_rounds -- --nocapture
-resize      | $HOST_CODE $CLIENTS tests/tests/resize.rs | cargo build -q -p quorate && cargo test -q -p quorate-tests --features e2e --test resize -- --nocapture
-upgrade     | $HOST_CODE $CLIENTS tests/tests/upgrade.rs | cargo build -q -p quorate && cargo test -q -p quorate-tests --features e2e --test upgrade -- --nocapture --test-threads=1
-lost-data   | $HOST_CODE $CLIENTS tests/tests/lost_data.rs | cargo build -q -p quorate && cargo test -q -p quorate-tests --features e2e --test lost_data -- --nocapture --test-threads=1
+conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/host/conformance.rs | QUORATE_SCRIPTS=200 QUORATE_CLUSTERS=16 cargo xtask suite e2e-host --log soak --show host::conformance
+kill-rounds | $HOST_CODE $CLIENTS tests/tests/host/kill_rounds.rs | QUORATE_ROUNDS=50 cargo xtask suite e2e-host --log soak --show host::kill_rounds
+resize      | $HOST_CODE $CLIENTS tests/tests/host/resize.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show host::resize
+upgrade     | $HOST_CODE $CLIENTS tests/tests/host/upgrade.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --jobs 1 host::upgrade
+lost-data   | $HOST_CODE $CLIENTS tests/tests/host/lost_data.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --jobs 1 host::lost_data
 corruption  | $DATA_CODE crates/datadir/tests/corruption | QUORATE_FLIPS=100000 cargo test -q --profile sim -p quorate-datadir --test corruption -- --nocapture
 dead-members | $DATA_CODE crates/host/src crates/host/tests/dead_members | QUORATE_DEAD_MEMBERS=200 cargo test -q -p quorate-host --test dead_members -- --nocapture etcd_makes_of_it && QUORATE_DEAD_MEMBERS=20 cargo test -q -p quorate-host --test dead_members -- --nocapture of_three
-backup      | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/backup.rs | cargo build -q -p quorate && QUORATE_BACKUP_SECONDS=300 QUORATE_BACKUP_RESTORES=1000 cargo test -q -p quorate-tests --features e2e --test backup -- --nocapture --test-threads=1
-backup-damage | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/backup_damage.rs | cargo build -q -p quorate && QUORATE_DAMAGES=1000 cargo test -q -p quorate-tests --features e2e --test backup_damage -- --nocapture
+backup      | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup.rs | QUORATE_BACKUP_SECONDS=300 QUORATE_BACKUP_RESTORES=1000 cargo xtask suite e2e-host --log soak --show --jobs 1 host::backup::
+backup-damage | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup_damage.rs | QUORATE_DAMAGES=1000 cargo xtask suite e2e-host --log soak --show host::backup_damage
 bench-backup | $BACKUP_CODE tests/src/measure.rs tests/benches/backup Cargo.toml | make -s bench-backup
 bench-kube  | $KUBE_CODE tests/benches/kube.rs Cargo.toml | make -s bench-kube
 bench       | $HOST_CODE $CLIENTS tests/benches/host.rs Cargo.toml | make -s bench-host
 bench-data  | $DATA_CODE crates/cli/src tests/src/measure.rs tests/benches/data.rs Cargo.toml | make -s bench-data
 matrix      | $DATA_CODE crates/datadir/tests/matrix | QUORATE_MATRIX=full cargo test -q --profile sim -p quorate-datadir --test matrix -- --nocapture
-fuzz        | $DATA_CODE crates/fuzzed/src fuzz | make -s fuzz SECONDS=200
+fuzz        | $DATA_CODE fuzz | make -s fuzz SECONDS=200
 END
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use quorate_client::{IdentityFiles, Tls, TlsFiles};
 use quorate_host::Status;
+use quorate_testkit::{ClusterSlot, Ports};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before a test gives up on it.
@@ -15,17 +16,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Cluster {
     root: tempfile::TempDir,
     supervisor: Option<Child>,
-    base_port: u16,
-}
-
-/// The first of enough free ports for seven members, below those the kernel hands out by itself.
-fn free_ports() -> u16 {
-    let free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let candidates = std::iter::repeat_with(|| 15_000 + 20 * fastrand::u16(..800)).take(200);
-    candidates
-        .into_iter()
-        .find(|base| (*base..base + 14).all(free))
-        .expect("some ports are free")
+    ports: Ports,
+    /// One slot, whatever its size: a test may scale its cluster.
+    _slot: ClusterSlot,
 }
 
 /// The binary under test, built beside this test; benches say which one they mean.
@@ -43,7 +36,7 @@ pub fn binary() -> PathBuf {
     let binary = dir.join("quorate");
     assert!(
         binary.exists(),
-        "{} is missing: run `cargo build -p quorate` first",
+        "{} is missing: run `make build-tests` first",
         binary.display()
     );
     binary
@@ -59,7 +52,8 @@ impl Cluster {
         let cluster = Cluster {
             root,
             supervisor: None,
-            base_port: free_ports(),
+            ports: Ports::lease(),
+            _slot: ClusterSlot::acquire(),
         };
         cluster.write_manifest(replicas, version);
         cluster
@@ -77,8 +71,8 @@ impl Cluster {
              replicas: {replicas}\n  version: {version}\n  storage:\n    volumeClaimTemplate:\n      \
              storageClassName: standard\n      resources:\n        requests:\n          storage: 1Gi\n  \
              host:\n    clientPort: {}\n    peerPort: {}\n",
-            self.base_port,
-            self.base_port + 1
+            self.ports.port(0),
+            self.ports.port(1)
         );
         std::fs::write(self.manifest(), text).expect("the root can be written");
     }
@@ -217,7 +211,7 @@ impl Cluster {
     /// Where members 0 to 6 serve clients, whether they exist or not.
     pub fn client_urls(&self, members: u16) -> Vec<String> {
         (0..members)
-            .map(|n| format!("https://127.0.0.1:{}", self.base_port + 2 * n))
+            .map(|n| format!("https://127.0.0.1:{}", self.ports.port(2 * n)))
             .collect()
     }
 

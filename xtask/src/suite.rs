@@ -52,5 +52,5 @@ pub fn run(arguments: &[String]) -> Result<()> {
         .join("suite")
         .join(&options.log_name);
     let outcomes = schedule::run(&tests, &options, &logs)?;
-    report::report(&outcomes, &logs)
+    report::report(&outcomes, &logs, options.show)
 }

@@ -8,6 +8,7 @@ pub const HELP: &str = "usage: cargo xtask suite TIER [options] [WORD...]
   --jobs N     so many at once (default: twice the number of cores)
   --rounds N   each test N times (default 1)
   --list       print the tests and run none
+  --show       print the output of every test, not only of those that fail
   --log NAME   directory below target/suite for their output (default: the tier's name)";
 
 /// Where a test belongs, by the name of its program.
@@ -27,6 +28,7 @@ pub struct Options {
     pub jobs: usize,
     pub rounds: u32,
     pub list: bool,
+    pub show: bool,
     pub log_name: String,
 }
 
@@ -50,6 +52,7 @@ pub fn parse(arguments: &[String]) -> Result<Asked> {
         jobs: 2 * std::thread::available_parallelism().map_or(1, |n| n.get()),
         rounds: 1,
         list: false,
+        show: false,
         log_name: tier.to_owned(),
     };
     while let Some(argument) = arguments.next() {
@@ -61,6 +64,7 @@ pub fn parse(arguments: &[String]) -> Result<Asked> {
                 options.log_name = name.ok_or("--log wants a name without a slash")?.to_owned();
             }
             "--list" => options.list = true,
+            "--show" => options.show = true,
             flag if flag.starts_with('-') => return Err(format!("unknown option {flag}\n{HELP}")),
             word => options.words.push(word.to_owned()),
         }

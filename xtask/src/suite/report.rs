@@ -9,7 +9,11 @@ const SLOWEST: usize = 20;
 /// Lines of a failed test's output that are printed; all of it is in its file.
 const TAIL: usize = 200;
 
-pub fn report(outcomes: &[Outcome], logs: &Path) -> Result<()> {
+pub fn report(outcomes: &[Outcome], logs: &Path, show: bool) -> Result<()> {
+    for outcome in outcomes.iter().filter(|o| show && o.end == End::Passed) {
+        println!("\n---- {}", outcome.title);
+        print_output(&outcome.log, usize::MAX);
+    }
     let failed: Vec<&Outcome> = outcomes.iter().filter(|o| o.end != End::Passed).collect();
     for outcome in &failed {
         print_failure(outcome);
@@ -45,10 +49,14 @@ fn print_failure(outcome: &Outcome) {
         outcome.title,
         outcome.log.display()
     );
-    let bytes = std::fs::read(&outcome.log).unwrap_or_default();
+    print_output(&outcome.log, TAIL);
+}
+
+fn print_output(log: &Path, last: usize) {
+    let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
-    for line in &lines[lines.len().saturating_sub(TAIL)..] {
+    for line in &lines[lines.len().saturating_sub(last)..] {
         println!("{line}");
     }
 }

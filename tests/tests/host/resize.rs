@@ -1,5 +1,4 @@
 //! From one member to five and back, under clients that write down every answer.
-#![cfg(feature = "e2e")]
 
 use quorate_tests::cluster::{Cluster, is_ready, kill_member};
 use quorate_tests::torture::Torture;

@@ -12,7 +12,7 @@ struct Shown {
 }
 
 fn shown() -> Vec<Shown> {
-    let text = include_str!("../../README.md");
+    let text = include_str!("../../../README.md");
     let mut all: Vec<Shown> = Vec::new();
     let mut inside = false;
     for line in text.lines() {

@@ -11,7 +11,7 @@ use quorate_tests::guide::document::{Item, items, marks};
 use quorate_tests::guide::shell::{Came, Shell};
 use serde_json::Value;
 
-const GUIDE: &str = include_str!("../../docs/guide/backup.md");
+const GUIDE: &str = include_str!("../../../docs/guide/backup.md");
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The agent that the guide starts, found by what it writes; ended with the test.

@@ -1,5 +1,4 @@
 //! A real archive, damaged in every way by chance: `verify` finds it, and a restore is right or refused.
-#![cfg(feature = "e2e")]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

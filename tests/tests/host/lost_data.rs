@@ -1,5 +1,4 @@
 //! A member's data deleted: while it runs, while it is down, in part; with and without a supervisor watching.
-#![cfg(feature = "e2e")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Version changes by editing one value of the manifest, under clients that write down every answer.
-#![cfg(feature = "e2e")]
 
 use quorate_tests::cluster::Cluster;
 use quorate_tests::torture::Torture;

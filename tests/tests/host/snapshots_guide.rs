@@ -6,7 +6,7 @@ use quorate_tests::guide::compare::difference;
 use quorate_tests::guide::document::{Item, items, marks};
 use quorate_tests::guide::shell::{Came, Shell};
 
-const GUIDE: &str = include_str!("../../docs/guide/snapshots.md");
+const GUIDE: &str = include_str!("../../../docs/guide/snapshots.md");
 
 #[test]
 fn the_guide_is_true() {

@@ -1,5 +1,4 @@
 //! Certificates deleted, one by one and all at once: a restart repairs them, and the data is as it was.
-#![cfg(feature = "e2e")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

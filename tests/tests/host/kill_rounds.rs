@@ -1,5 +1,4 @@
 //! Members and the supervisor killed at random, again and again, under clients that write down every answer.
-#![cfg(feature = "e2e")]
 
 use quorate_tests::cluster::{Cluster, kill_member};
 use quorate_tests::etcd;

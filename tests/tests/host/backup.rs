@@ -3,7 +3,6 @@
 //! Random work on three real etcd, whose leader is killed; the agent is killed; the store fails. Meanwhile the cluster is
 //! asked what it holds. Afterwards each of those points is restored and held against the answer: every key with its
 //! creation, modification and version, and HashKV.
-#![cfg(feature = "e2e")]
 
 use std::path::Path;
 use std::sync::Arc;

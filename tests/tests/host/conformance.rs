@@ -3,7 +3,6 @@
 //! `QUORATE_SCRIPTS` scripts (8 unless told), from seed `QUORATE_SEED` (1) on, `QUORATE_CLUSTERS` clusters at a time
 //! (4). `QUORATE_SCRIPT="members 3; kill 1; ..."` runs one script, `QUORATE_ETCD=3.4.23` takes that etcd for all,
 //! `QUORATE_KEEP_LOGS=dir` keeps the logs of scripts that differ. Needs root and iproute2.
-#![cfg(feature = "e2e")]
 
 use std::time::Instant;
 
