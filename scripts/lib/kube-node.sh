@@ -135,12 +135,12 @@ start_proxy() {
 restart_proxy() {
   local name
   name=$(node_name "$1")
-  in_space "$name" "$(node_home)/bin/busybox" pkill -x kube-proxy
+  in_space "$name" "$(node_home)/bin/busybox" killall kube-proxy
   wait_until 10 "the end of kube-proxy" proxy_gone "$name" || die "kube-proxy of $name does not end"
   start_proxy "$1"
 }
 
-proxy_gone() { ! in_space "$1" "$(node_home)/bin/busybox" pgrep -x kube-proxy >/dev/null; }
+proxy_gone() { ! in_space "$1" "$(node_home)/bin/busybox" pidof kube-proxy >/dev/null; }
 
 # Full syncs of this kube-proxy that are over.
 proxy_synced() {
