@@ -1,24 +1,17 @@
-//! What a cluster goes through besides what is asked of it: a node that restarts, data that rots, options that are wrong,
-//! an operator that takes over from another.
-#![cfg(feature = "kube")]
+//! What a cluster goes through besides what is asked of it: a node that restarts, data that rots, options that are wrong.
 
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use quorate_tests::etcd;
-use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE};
-use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest, members, text};
+use quorate_tests::kube::bed::Bed;
+use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest, member_id, members, text};
 use quorate_tests::kube::namespace::Namespace;
-use quorate_tests::kube::operator::Then;
 use quorate_tests::kube::traffic::Traffic;
-use quorate_tests::kube::{PATIENCE, process, said, volume};
+use quorate_tests::kube::{PATIENCE, process, said, stays, volume};
 use serde_json::{Value, json};
 
 const MEMBERS: [&str; 3] = ["c-0", "c-1", "c-2"];
-
-fn uids(cluster: &KubeCluster<'_>) -> Vec<Option<String>> {
-    MEMBERS.iter().map(|name| cluster.pod_uid(name)).collect()
-}
 
 /// Kills what runs in the `etcd` container of a member's pod; the pod stays, and kubelet starts the container again.
 fn kill_etcd(cluster: &KubeCluster<'_>, member: &str) {
@@ -37,7 +30,7 @@ fn a_node_that_restarts_brings_all_members_back_and_no_acknowledged_write_is_los
     let namespace = Namespace::alone("node");
     let cluster = namespace.create("c", &manifest("c", 3, &version));
     let before = cluster.await_ready(3, &version);
-    let (id, pods) = (cluster.cluster_id(), uids(&cluster));
+    let (id, pods) = (cluster.cluster_id(), cluster.pod_uids(3));
     let traffic = Traffic::start(&cluster);
     traffic.during("the node restarted", || {
         bed.script(&["node", "kill", "1"]);
@@ -57,7 +50,7 @@ fn a_node_that_restarts_brings_all_members_back_and_no_acknowledged_write_is_los
         assert_eq!(members(&after), members(&before));
     });
     traffic.verdict();
-    assert_eq!(uids(&cluster), pods, "the same pods");
+    assert_eq!(cluster.pod_uids(3), pods, "the same pods");
     assert_eq!(cluster.cluster_id(), id);
 }
 
@@ -70,7 +63,6 @@ fn a_member_in_a_crash_loop_over_damaged_data_is_replaced() {
     let before = cluster.await_ready(3, &version);
     let id = cluster.cluster_id();
     let traffic = Traffic::start(&cluster);
-    let id_of = |c: &Value| members(c).into_iter().find(|m| m.name == "c-1").map(|m| m.id);
     traffic.during("the log of c-1 damaged", || {
         let log = first_log(&cluster, "c-1");
         let file = std::fs::File::options().write(true).open(&log);
@@ -79,7 +71,7 @@ fn a_member_in_a_crash_loop_over_damaged_data_is_replaced() {
         file.write_all_at(&[0xff; 256], 24).expect("root may");
         kill_etcd(&cluster, "c-1");
         cluster.wait_for("c-1 under a new id", |c| {
-            is_ready(c, 3, &version) && id_of(c) != id_of(&before)
+            is_ready(c, 3, &version) && member_id(c, "c-1") != member_id(&before, "c-1")
         });
     });
     traffic.verdict();
@@ -149,11 +141,11 @@ fn a_lost_quorum_is_told_and_nothing_is_started_anew() {
     ]);
     let message = cluster.await_condition("Blocked", "True", "QuorumLost");
     assert!(message.contains("nothing is started anew"), "{message}");
-    // Not a wait for something: whether it stays so is the question.
-    std::thread::sleep(std::time::Duration::from_secs(5));
-    let now = cluster.get();
-    assert_eq!(members(&now), members(&before), "as last seen");
-    assert!(condition(&now, "Quorate").is_some_and(|c| c["status"] == "False"));
+    stays("known as last seen, and without a quorum", || {
+        let now = cluster.get();
+        members(&now) == members(&before)
+            && condition(&now, "Quorate").is_some_and(|c| c["status"] == "False")
+    });
     for member in ["c-1", "c-2"] {
         let pod = cluster.pod(member).expect("a pod that waits");
         assert_eq!(pod["status"]["phase"], "Pending", "{member} waits at its gate");
@@ -171,7 +163,7 @@ fn members_that_do_not_answer_are_told_and_not_forgotten() {
     let namespace = Namespace::new("held");
     let cluster = namespace.create("c", &manifest("c", 3, &version));
     let before = cluster.await_ready(3, &version);
-    let pods = uids(&cluster);
+    let pods = cluster.pod_uids(3);
     let pids: Vec<_> = cluster
         .pods()
         .iter()
@@ -187,72 +179,7 @@ fn members_that_do_not_answer_are_told_and_not_forgotten() {
     drop(held);
     let after = cluster.await_ready(3, &version);
     assert_eq!(members(&after), members(&before));
-    assert_eq!(uids(&cluster), pods, "no pod was made anew");
-}
-
-/// No more pods than there are: a killed operator is not replaced, so that the one beside it must take over.
-struct NoMorePods(&'static Bed);
-
-impl NoMorePods {
-    fn than(bed: &'static Bed, pods: u32) -> NoMorePods {
-        let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "no-more"},
-            "spec": {"hard": {"pods": pods.to_string()}}});
-        let applied = bed.kubectl_with(
-            &["-n", OPERATOR_NAMESPACE, "apply", "-f", "-"],
-            &quota.to_string(),
-        );
-        assert!(applied.status.success(), "{}", said(&applied));
-        let guard = NoMorePods(bed);
-        bed.wait_for("the quota in force", String::new, || {
-            let quota = bed.json(&["-n", OPERATOR_NAMESPACE, "resourcequota", "no-more"])?;
-            quota["status"]["used"]["pods"].as_str().map(|_| ())
-        });
-        guard
-    }
-}
-
-impl Drop for NoMorePods {
-    fn drop(&mut self) {
-        let bed = self.0;
-        let quota = ["delete", "resourcequota", "no-more", "--ignore-not-found"];
-        let gone = bed.kubectl(&[&["-n", OPERATOR_NAMESPACE], &quota[..]].concat());
-        if !gone.status.success() {
-            eprintln!("the operator's namespace still has a quota: {}", said(&gone));
-        }
-    }
-}
-
-#[test]
-fn of_two_operators_the_other_takes_over_and_finishes_what_was_begun() {
-    let bed = Bed::get();
-    let _alone = bed.alone();
-    let version = etcd::newest("3.6");
-    let namespace = Namespace::alone("two");
-    let cluster = namespace.create("c", &manifest("c", 1, &version));
-    cluster.await_ready(1, &version);
-    bed.scale_operator(2);
-    let (holder, _) = bed.acting_operator();
-    let others = bed.operators().into_iter().map(|p| text(&p["metadata"]["name"]));
-    let others: Vec<String> = others.filter(|name| *name != holder).collect();
-    assert_eq!(others.len(), 1, "one beside {holder}: {others:?}");
-    let no_more = NoMorePods::than(bed, 1);
-    let traffic = Traffic::start(&cluster);
-    traffic.during("scale to 3, the acting operator killed", || {
-        cluster.scale(3);
-        namespace.await_event("PeerCreated", "c-1");
-        let killed = bed.kill_operator_then(Then::Replace);
-        assert_eq!(killed, holder);
-        let now = cluster.get();
-        assert!(!is_ready(&now, 3, &version), "it was not done yet: {now}");
-        let began = Instant::now();
-        let (next, _) = bed.acting_operator();
-        println!("{next} took over after {:.1} s", began.elapsed().as_secs_f64());
-        assert_eq!(vec![next], others);
-        cluster.await_ready(3, &version);
-    });
-    traffic.verdict();
-    drop(no_more);
-    bed.scale_operator(1);
+    assert_eq!(cluster.pod_uids(3), pods, "no pod was made anew");
 }
 
 /// Changes that restart members do so one after the other, and clients notice nothing.
@@ -268,7 +195,7 @@ fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_
         json!({"forceRedeploymentReason": "once more"}),
     ];
     for change in changes {
-        let pods = uids(&cluster);
+        let pods = cluster.pod_uids(3);
         traffic.during(&change.to_string(), || {
             let patched = cluster.patch(&change);
             assert!(patched.status.success(), "{}", said(&patched));
