@@ -14,8 +14,12 @@ mod lost_data;
 mod resize;
 #[path = "kube_operator/rights.rs"]
 mod rights;
+#[path = "kube_operator/rolling.rs"]
+mod rolling;
 #[path = "kube_operator/tls.rs"]
 mod tls;
+#[path = "kube_operator/unschedulable.rs"]
+mod unschedulable;
 #[path = "kube_operator/upgrade.rs"]
 mod upgrade;
 #[path = "kube_operator/without_operator.rs"]

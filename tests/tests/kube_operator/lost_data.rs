@@ -1,10 +1,10 @@
-//! Pods and data lost: all pods at once, a PVC deleted, the only member's volume wiped.
+//! Pods and data lost: all pods at once, a PVC deleted, the only member's volume wiped, those of two of three.
 
 use quorate_tests::etcd;
-use quorate_tests::kube::cluster::{is_ready, manifest, member_id, members, peer_selector};
+use quorate_tests::kube::cluster::{condition, is_ready, manifest, member_id, members, peer_selector, text};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
-use quorate_tests::kube::volume;
+use quorate_tests::kube::{process, stays, volume};
 
 /// Members whose pods are gone come back as who they were; one whose PVC is gone comes back under a new id.
 #[test]
@@ -86,4 +86,50 @@ fn the_only_member_wiped_blocks_and_its_data_put_back_heals() {
     let after = cluster.await_ready(1, &version);
     assert_eq!(members(&after), members(&before));
     assert_eq!(cluster.value("key"), "value");
+}
+
+/// Two of three forgot everything: nobody may say that the third knows all, so nothing is begun over it.
+#[test]
+fn a_lost_quorum_is_told_and_nothing_is_started_anew() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("quorum");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    cluster.put("key", "value");
+    for member in ["c-1", "c-2"] {
+        volume::wipe(&cluster, member);
+    }
+    let lost = ["c-1", "c-2"].map(|m| cluster.pod(m).expect("a pod"));
+    let running: Vec<_> = lost
+        .iter()
+        .flat_map(|p| process::of_container(p, "etcd"))
+        .collect();
+    process::kill(&running);
+    let names = lost
+        .iter()
+        .map(|p| text(&p["metadata"]["name"]))
+        .collect::<Vec<_>>();
+    namespace.must(&[
+        "delete",
+        "pod",
+        &names[0],
+        &names[1],
+        "--grace-period=0",
+        "--force",
+    ]);
+    let message = cluster.await_condition("Blocked", "True", "QuorumLost");
+    assert!(message.contains("nothing is started anew"), "{message}");
+    stays("known as last seen, and without a quorum", || {
+        let now = cluster.get();
+        members(&now) == members(&before)
+            && condition(&now, "Quorate").is_some_and(|c| c["status"] == "False")
+    });
+    for member in ["c-1", "c-2"] {
+        let pod = cluster.pod(member).expect("a pod that waits");
+        assert_eq!(pod["status"]["phase"], "Pending", "{member} waits at its gate");
+        let begun = volume::directory(&cluster, member).join("g0/member");
+        assert!(!begun.exists(), "{} was begun", begun.display());
+    }
+    let kept = cluster.pod("c-0").expect("the one with data");
+    assert_eq!(kept["status"]["phase"], "Running", "it can still be copied");
 }

@@ -148,7 +148,35 @@ fn twice(encoded: &str) -> String {
     String::from_utf8(output.stdout).expect("base64 is text")
 }
 
-/// A volume that cannot be looked at: the pod is deleted, so that another looks, until one can.
+/// A member that is not wanted any more before it has a pod: all that was made for it is taken away again.
+fn withdraw_unstarted(cluster: &KubeCluster<'_>) {
+    let namespace = cluster.namespace;
+    let allow = |pods: &str| {
+        let quota = json!({"spec": {"hard": {"pods": pods}}}).to_string();
+        namespace.must(&["patch", "resourcequota", "quota", "--type=merge", "-p", &quota]);
+        namespace.wait_for("the quota in force", || {
+            let quota = namespace.json(&["resourcequota", "quota"])?;
+            (quota["status"]["hard"]["pods"] == pods).then_some(())
+        });
+    };
+    allow("0");
+    cluster.scale(3);
+    namespace.await_event("FailedCreate", "c-1");
+    cluster.scale(1);
+    await_only_first(cluster);
+    allow("24");
+}
+
+/// Waits until the first member is the only one that has a PVC or a Secret.
+fn await_only_first(cluster: &KubeCluster<'_>) {
+    cluster.namespace.wait_for("what was scaled away gone", || {
+        let names = |kind: &str| cluster.namespace.names(&[kind, "-l", &cluster.selector()]);
+        let left = |name: &String| name.starts_with("c-1") || name.starts_with("c-2");
+        (names("persistentvolumeclaims") == ["c-0"] && !names("secrets").iter().any(left)).then_some(())
+    });
+}
+
+/// A volume that etcd may not use: its pod keeps ending and is deleted, so that another looks, until it may.
 fn shut_volume(cluster: &KubeCluster<'_>, version: &str) {
     let directory = volume::directory(cluster, "c-0");
     let before = std::fs::metadata(&directory).expect("the volume").permissions();
@@ -170,6 +198,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
     let yaml = manifest("c", 1, &version) + "  tls: {}\n";
     let cluster = namespace.create("c", &yaml);
     cluster.await_ready(1, &version);
+    withdraw_unstarted(&cluster);
     cluster.scale(3);
     cluster.await_ready(3, &version);
     spoil(bed, &namespace);
@@ -178,14 +207,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
     cluster.await_ready(3, &version);
     cluster.scale(1);
     cluster.await_ready(1, &version);
-    namespace.wait_for("what was scaled away gone", || {
-        let claims = namespace.names(&["persistentvolumeclaims", "-l", &cluster.selector()]);
-        let secrets = namespace.names(&["secrets", "-l", &cluster.selector()]);
-        let left = secrets
-            .iter()
-            .any(|name| name.starts_with("c-1") || name.starts_with("c-2"));
-        (claims == ["c-0"] && !left).then_some(())
-    });
+    await_only_first(&cluster);
     shut_volume(&cluster, &version);
 
     let checked = CHECKED_WITH_OWNERS.map(|(verb, resource)| (verb.to_owned(), resource.to_owned()));

@@ -1,17 +1,14 @@
 //! What a cluster goes through besides what is asked of it: a node that restarts, data that rots, options that are wrong.
 
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
 
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest, member_id, members, text};
+use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest, member_id, members};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
-use quorate_tests::kube::{PATIENCE, process, said, stays, volume};
-use serde_json::{Value, json};
-
-const MEMBERS: [&str; 3] = ["c-0", "c-1", "c-2"];
+use quorate_tests::kube::{process, volume};
+use serde_json::Value;
 
 /// Kills what runs in the `etcd` container of a member's pod; the pod stays, and kubelet starts the container again.
 fn kill_etcd(cluster: &KubeCluster<'_>, member: &str) {
@@ -110,52 +107,6 @@ fn a_first_start_that_cannot_be_is_told_and_mended_by_a_patch() {
     assert_eq!(image.value("key"), "value");
 }
 
-/// Two of three forgot everything: nobody may say that the third knows all, so nothing is begun over it.
-#[test]
-fn a_lost_quorum_is_told_and_nothing_is_started_anew() {
-    let version = etcd::newest("3.6");
-    let namespace = Namespace::new("quorum");
-    let cluster = namespace.create("c", &manifest("c", 3, &version));
-    let before = cluster.await_ready(3, &version);
-    cluster.put("key", "value");
-    for member in ["c-1", "c-2"] {
-        volume::wipe(&cluster, member);
-    }
-    let lost = ["c-1", "c-2"].map(|m| cluster.pod(m).expect("a pod"));
-    let running: Vec<_> = lost
-        .iter()
-        .flat_map(|p| process::of_container(p, "etcd"))
-        .collect();
-    process::kill(&running);
-    let names = lost
-        .iter()
-        .map(|p| text(&p["metadata"]["name"]))
-        .collect::<Vec<_>>();
-    namespace.must(&[
-        "delete",
-        "pod",
-        &names[0],
-        &names[1],
-        "--grace-period=0",
-        "--force",
-    ]);
-    let message = cluster.await_condition("Blocked", "True", "QuorumLost");
-    assert!(message.contains("nothing is started anew"), "{message}");
-    stays("known as last seen, and without a quorum", || {
-        let now = cluster.get();
-        members(&now) == members(&before)
-            && condition(&now, "Quorate").is_some_and(|c| c["status"] == "False")
-    });
-    for member in ["c-1", "c-2"] {
-        let pod = cluster.pod(member).expect("a pod that waits");
-        assert_eq!(pod["status"]["phase"], "Pending", "{member} waits at its gate");
-        let begun = volume::directory(&cluster, member).join("g0/member");
-        assert!(!begun.exists(), "{} was begun", begun.display());
-    }
-    let kept = cluster.pod("c-0").expect("the one with data");
-    assert_eq!(kept["status"]["phase"], "Running", "it can still be copied");
-}
-
 /// Every pod is held at once: what is not there is told, and nothing that is known is forgotten.
 #[test]
 fn members_that_do_not_answer_are_told_and_not_forgotten() {
@@ -180,78 +131,4 @@ fn members_that_do_not_answer_are_told_and_not_forgotten() {
     let after = cluster.await_ready(3, &version);
     assert_eq!(members(&after), members(&before));
     assert_eq!(cluster.pod_uids(3), pods, "no pod was made anew");
-}
-
-/// Changes that restart members do so one after the other, and clients notice nothing.
-#[test]
-fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_other() {
-    let version = etcd::newest("3.6");
-    let namespace = Namespace::new("rolling");
-    let cluster = namespace.create("c", &manifest("c", 3, &version));
-    let before = cluster.await_ready(3, &version);
-    let traffic = Traffic::start(&cluster);
-    let changes = [
-        json!({"options": {"snapshotCount": 5000}, "quota": "32Mi"}),
-        json!({"forceRedeploymentReason": "once more"}),
-    ];
-    for change in changes {
-        let pods = cluster.pod_uids(3);
-        traffic.during(&change.to_string(), || {
-            let patched = cluster.patch(&change);
-            assert!(patched.status.success(), "{}", said(&patched));
-            let order = roll(&cluster, &pods, &version);
-            assert_eq!(order, ["c-2", "c-1", "c-0"], "the highest number first");
-        });
-    }
-    traffic.verdict();
-    let after = cluster.get();
-    assert_eq!(
-        members(&after),
-        members(&before),
-        "members keep their identity and data"
-    );
-    for pod in cluster.pods() {
-        let command = pod["spec"]["containers"][0].to_string();
-        for part in ["snapshot-count", "5000", "33554432"] {
-            assert!(command.contains(part), "{part} is not in {command}");
-        }
-    }
-}
-
-/// Watches until each member has another pod and all is well; in which order. No two are ever away at once.
-fn roll(cluster: &KubeCluster<'_>, before: &[Option<String>], version: &str) -> Vec<String> {
-    let began = Instant::now();
-    let mut order: Vec<String> = Vec::new();
-    loop {
-        let pods = cluster.pods();
-        let serving = pods.iter().filter(|p| serves(p)).count();
-        assert!(
-            serving >= 2,
-            "only {serving} of three serve\n{}",
-            cluster.namespace.picture()
-        );
-        for (member, old) in MEMBERS.iter().zip(before) {
-            let label = "etcd.improbable.io/peer-name";
-            let new = |p: &&Value| {
-                p["metadata"]["labels"][label] == *member && Some(text(&p["metadata"]["uid"])) != *old
-            };
-            if pods.iter().any(|p| new(&p)) && !order.iter().any(|name| name == member) {
-                order.push((*member).to_owned());
-            }
-        }
-        if order.len() == 3 && is_ready(&cluster.get(), 3, version) {
-            return order;
-        }
-        assert!(
-            began.elapsed() < PATIENCE,
-            "only {order:?} after {PATIENCE:?}\n{}",
-            cluster.namespace.picture()
-        );
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
-}
-
-fn serves(pod: &Value) -> bool {
-    pod["metadata"]["deletionTimestamp"].is_null()
-        && condition(pod, "Ready").is_some_and(|c| c["status"] == "True")
 }

@@ -61,7 +61,8 @@ fn rules() -> Vec<PolicyRule> {
         rule(GROUP, &["etcdpeers/status"], &["patch"]),
         rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
         rule("", &["services"], &["get", "list", "watch", "create"]),
-        rule("", &["persistentvolumeclaims", "secrets"], &KEEP),
+        rule("", &["persistentvolumeclaims"], &KEEP),
+        rule("", &["secrets"], &["list", "watch", "create", "patch", "delete"]),
         rule("", &["pods"], &["list", "watch", "patch", "delete"]),
         rule(
             "apps",
