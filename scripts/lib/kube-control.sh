@@ -9,6 +9,7 @@ start_etcd() {
     --initial-cluster bed=http://127.0.0.1:2380 --log-level warn
 }
 
+# OwnerReferencesPermissionEnforcement is off by default, and on where people share a cluster with care.
 start_apiserver() {
   daemon_in control kube-apiserver \
     --etcd-servers http://127.0.0.1:2379 \
@@ -16,7 +17,7 @@ start_apiserver() {
     --service-cluster-ip-range "$SERVICE_NET.0.0/16" \
     --tls-cert-file "$PKI/apiserver.crt" --tls-private-key-file "$PKI/apiserver.key" \
     --client-ca-file "$PKI/ca.crt" \
-    --authorization-mode Node,RBAC --enable-admission-plugins NodeRestriction --allow-privileged \
+    --authorization-mode Node,RBAC --enable-admission-plugins NodeRestriction,OwnerReferencesPermissionEnforcement --allow-privileged \
     --service-account-issuer https://kubernetes.default.svc.cluster.local \
     --service-account-key-file "$PKI/service-accounts.pub" \
     --service-account-signing-key-file "$PKI/service-accounts.key" \

@@ -5,10 +5,12 @@ IMAGE_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # For tests that need a shell in a pod; the etcd images have none, as the official ones.
 BUSYBOX_IMAGE=docker.io/library/busybox:dev
 
-# build_image FILE-PREFIX KEY-FILE NAME CONFIG ENTRY...: prints the tar's path; KEY-FILE stands for the content's version.
+# build_image FILE-PREFIX KEY-FILE NAME CONFIG ENTRY...: prints the tar's path. KEY-FILE stands for the content's version;
+# entries count as they are named.
 build_image() {
   local prefix=$CACHE/images/$1 key_file=$2 name=$3 key tar
-  key=$(cat "$ROOT/scripts/lib/image.py" "$ROOT/scripts/lib/kube-images.sh" "$key_file" | sha256sum | cut -c1-12)
+  key=$({ cat "$ROOT/scripts/lib/image.py" "$ROOT/scripts/lib/kube-images.sh" "$key_file" && printf '%s\n' "$@"; } |
+    sha256sum | cut -c1-12)
   tar=$prefix-$key.tar
   if [[ ! -e "$tar" ]]; then
     mkdir -p "$CACHE/images"
@@ -23,13 +25,25 @@ library_entries() {
   { ldd "$1" 2>/dev/null || true; } | sed -nE 's#.* => (/[^ ]+) .*#\1#p; s#^\s+(/[^ ]+) .*#\1#p' | sed 's#.*#&=&#'
 }
 
+# What a program built by Rust needs unless it is static. Members' pods run quorate from its own image in that of etcd: a
+# release is static, as etcd's official images have no libraries; the binary that tests run is not.
+rust_libraries() {
+  local name path
+  for name in libgcc_s.so.1 libm.so.6 libc.so.6; do
+    path=$(ldconfig -p | awk -v name="$name" '$1 == name && /x86-64/ { print $NF; exit }')
+    [[ -e "$path" ]] || die "no $name on this machine"
+    printf '%s=%s\n' "$path" "$path"
+  done
+  printf '%s=%s\n' /lib64/ld-linux-x86-64.so.2 /lib64/ld-linux-x86-64.so.2
+}
+
 etcd_image() {
   local version=$1 home entries=(/var/lib/etcd/ /tmp/) program
   home=$(home_of "$version")
   for program in etcd etcdctl etcdutl; do
     [[ ! -e "$home/$program" ]] || entries+=("/usr/local/bin/$program=$home/$program")
   done
-  mapfile -t -O "${#entries[@]}" entries < <(library_entries "$home/etcd")
+  mapfile -t -O "${#entries[@]}" entries < <({ library_entries "$home/etcd" && rust_libraries; } | sort -u)
   build_image "etcd-$version" "$home/VERIFIED" "quay.io/coreos/etcd:v$version" \
     "{\"Cmd\": [\"/usr/local/bin/etcd\"], \"Env\": [\"PATH=$IMAGE_PATH\"]}" "${entries[@]}"
 }

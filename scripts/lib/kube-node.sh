@@ -130,6 +130,32 @@ start_proxy() {
   daemon_in "$name" kube-proxy --config "$DIR/$name/proxy.yaml"
 }
 
+# Ends kube-proxy and starts it again: the first sync of the new one is a full sync over the table that the old one left,
+# as each running kube-proxy does once an hour.
+restart_proxy() {
+  local name
+  name=$(node_name "$1")
+  in_space "$name" "$(node_home)/bin/busybox" killall kube-proxy
+  wait_until 10 "the end of kube-proxy" proxy_gone "$name" || die "kube-proxy of $name does not end"
+  start_proxy "$1"
+}
+
+proxy_gone() { ! in_space "$1" "$(node_home)/bin/busybox" pidof kube-proxy >/dev/null; }
+
+# Full syncs of this kube-proxy that are over.
+proxy_synced() {
+  in_space "$1" curl -fsS --max-time 2 http://127.0.0.1:10249/metrics 2>/dev/null |
+    grep -q '^kubeproxy_sync_full_proxy_rules_duration_seconds_count.*ip_family="IPv4".* [1-9]'
+}
+
+# service_map SPACE: the entries of kube-proxy's map of Services, one a line, as kube-proxy reads them back.
+service_map() {
+  in_space "$1" nft --json list map ip kube-proxy service-ips 2>/dev/null | grep -o '"concat": \[[^]]*\]' || true
+}
+
+# Cluster DNS is always there. Its protocol must be listed by the name under which kube-proxy wrote it.
+knows_services() { service_map "$1" | grep -qF "[\"$DNS_ADDRESS\", \"udp\", 53]"; }
+
 node_ready() {
   [[ "$(kubectl get node "$1" -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null)" == True ]]
 }

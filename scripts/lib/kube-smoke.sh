@@ -28,6 +28,7 @@ smoke() {
   smoke_client
   smoke_from_machine
   smoke_access
+  smoke_services
   smoke_restart
   remove_smoke
   expect 30 "volumes are deleted with their claims" no_smoke_volume
@@ -130,6 +131,20 @@ smoke_access() {
   local token
   token=$(in_smoke create token default)
   expect 10 "a service account may not list secrets" access_refused "$token"
+}
+
+# Services outlive kube-proxy's full sync, which is otherwise seen only after an hour.
+smoke_services() {
+  local number name
+  for ((number = 1; number <= NODES; number++)); do
+    name=$(node_name "$number")
+    expect 10 "$name has the Services, by the names kube-proxy gave them" knows_services "$name"
+    restart_proxy "$number"
+    expect 30 "kube-proxy of $name did a full sync" proxy_synced "$name"
+    knows_services "$name" || die "smoke: a full sync of kube-proxy on $name left these Services: $(service_map "$name")"
+    note "ok: $name has the Services after a full sync"
+  done
+  expect 10 "cluster DNS answers through its Service" dns_answers
 }
 
 smoke_restart() {

@@ -41,6 +41,9 @@ make_root() {
   printf '%s\n' "$NAME" >"$NEW/etc/hostname"
   printf '127.0.0.1 localhost %s\n' "$NAME" >"$NEW/etc/hosts"
   tr -d - </proc/sys/kernel/random/uuid >"$NEW/etc/machine-id"
+  # Without this file nft lists protocols as numbers. kube-proxy then takes the entries it wrote for others' and deletes
+  # them in its hourly full sync: every Service is dead until the next one.
+  printf '%s\n' 'icmp 1 ICMP' 'tcp 6 TCP' 'udp 17 UDP' 'ipv6-icmp 58 IPv6-ICMP' 'sctp 132 SCTP' >"$NEW/etc/protocols"
   share /dev
   share --read-only "$CACHE"
   # Not with what is mounted below it: that is this very root.

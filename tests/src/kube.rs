@@ -1,18 +1,24 @@
 //! A real Kubernetes with the operator in it, installed the way users install it and driven with the real kubectl.
 //!
 //! [`bed::Bed`] is the one Kubernetes of this machine with the operator of this checkout; [`namespace::Namespace`] is a
-//! test's own place in it; [`cluster::KubeCluster`] is one EtcdCluster there; [`traffic::Traffic`] are clients that
-//! write down every answer meanwhile; [`lax`] takes rules away for a while; [`volume`] reaches the files of a member
+//! test's own place in it; [`cluster::KubeCluster`] is one EtcdCluster there; [`assertions`] checks what is made for it,
+//! [`tls`] its certificates; [`traffic::Traffic`] are clients that write down every answer meanwhile; [`locks`] says
+//! which tests may run beside each other; [`lax`] takes rules away for a while; [`volume`] reaches the files of a member
 //! behind its back, [`process`] what runs in its pod; [`operator`] is the operator as something that dies, and [`kills`]
 //! when.
 
+pub mod assertions;
 pub mod bed;
 pub mod cluster;
+pub mod guided;
 pub mod kills;
 pub mod lax;
+pub mod locks;
+pub mod manifests;
 pub mod namespace;
 pub mod operator;
 pub mod process;
+pub mod tls;
 pub mod traffic;
 pub mod volume;
 
@@ -23,6 +29,8 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(400);
+/// How long something that must not happen is looked for.
+const STAYS: Duration = Duration::from_secs(5);
 
 /// Looks until `look` finds something; `None` once patience is at an end.
 pub fn until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -36,6 +44,25 @@ pub fn until<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
         }
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Looks for five seconds, and fails as soon as `what` does not hold: for what must not happen, and would come soon.
+pub fn stays(what: &str, mut look: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while began.elapsed() < STAYS {
+        assert!(look(), "not {what} after {:?}", began.elapsed());
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Fails a test that could not put back what it took away, unless it fails already: tests after it rely on it.
+pub fn must_be_back(what: &str, output: &Output) {
+    if output.status.success() {
+        return;
+    }
+    let why = format!("{what} could not be put back: {}", said(output));
+    assert!(std::thread::panicking(), "{why}");
+    eprintln!("{why}");
 }
 
 /// What a command printed, both ways.

@@ -1,17 +1,20 @@
 //! The one Kubernetes of this machine, with the operator of this checkout running in it under its own rights.
 //!
-//! In: what `make tools-kube` and `make image` left. Out: kubectl, and an operator that is installed and ready.
-//! Never: a bed taken down here, for other test programs follow on it; `make e2e-kube` does that.
+//! In: what `make tools-kube` and `make image` left. Out: kubectl, and for whoever holds a [`Guard`] an operator that is
+//! installed and ready. Never: a bed taken down here, for other test programs follow on it; nor one that is changed for
+//! a test while another has it alone.
 
 use std::ffi::OsStr;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::lax;
+use super::locks::{Guard, Locks};
 use super::{PATIENCE, said, until};
 use crate::cluster::binary;
 use crate::etcd;
@@ -26,15 +29,16 @@ const KUBECTL_SECONDS: &str = "240";
 const SCRIPT_SECONDS: &str = "600";
 /// An API server that does not answer for so long is none.
 const ANSWERS: Duration = Duration::from_secs(60);
-/// On the operator's pods: which build of the image they run, since its name is always the same.
+/// On the operator's pods: the id of the image they run, since its name is always the same.
 const BUILD_ANNOTATION: &str = "quorate.test/build";
+/// On the operator's Deployment: the arguments it was installed with, which some tests change for a while.
+const ARGS_ANNOTATION: &str = "quorate.test/args";
 
 /// A Kubernetes with the operator in it.
 pub struct Bed {
     kubectl: PathBuf,
     dir: PathBuf,
-    /// Taken by every test; alone by those that disturb all others.
-    peace: RwLock<()>,
+    locks: Locks,
 }
 
 /// This checkout.
@@ -51,34 +55,101 @@ fn pinned(name: &str) -> String {
         .to_owned()
 }
 
+/// The id of the image in a tar that `scripts/image` wrote: its first entry is the image's configuration, named for its
+/// SHA-256, and names that of the one layer.
+fn image_id(tar: &Path) -> String {
+    let mut name = [0; 100];
+    let read = std::fs::File::open(tar).and_then(|mut file| file.read_exact(&mut name));
+    read.unwrap_or_else(|e| panic!("{}: {e}", tar.display()));
+    let name = String::from_utf8_lossy(&name);
+    let id = name.split_once(".json").map(|(id, _)| id.to_owned());
+    let id = id.filter(|id| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+    id.unwrap_or_else(|| panic!("{} does not begin with an image's configuration", tar.display()))
+}
+
+/// The arguments of the operator, of its Deployment.
+fn args(deployment: &Value) -> String {
+    let args = deployment.pointer("/spec/template/spec/containers/0/args");
+    args.unwrap_or(&Value::Null).to_string()
+}
+
+/// Whether a Deployment runs this build as it was installed, with no pod more or less.
+fn is_installed(deployment: &Value, build: &str) -> bool {
+    let built = format!(
+        "/spec/template/metadata/annotations/{}",
+        BUILD_ANNOTATION.replace('/', "~1")
+    );
+    let status = &deployment["status"];
+    let one = |field: &str| status[field] == 1;
+    deployment.pointer(&built).is_some_and(|b| b == build)
+        && deployment["metadata"]["annotations"][ARGS_ANNOTATION] == args(deployment)
+        && deployment["spec"]["replicas"] == 1
+        && status["observedGeneration"] == deployment["metadata"]["generation"]
+        && ["replicas", "updatedReplicas", "readyReplicas"]
+            .into_iter()
+            .all(one)
+}
+
 impl Bed {
-    /// The bed, started and installed on first use.
+    /// A handle to the bed. It is there, with the operator in it, for whoever holds a guard.
     pub fn get() -> &'static Bed {
         static BED: OnceLock<Bed> = OnceLock::new();
         BED.get_or_init(|| {
             let dir =
                 std::env::var_os("QUORATE_KUBE_DIR").map_or("/var/lib/quorate-kube".into(), PathBuf::from);
-            let bed = Bed {
+            Bed {
                 kubectl: etcd::cache().join("kube").join(pinned("KUBE")).join("kubectl"),
+                locks: Locks::of(&dir),
                 dir,
-                peace: RwLock::new(()),
-            };
-            bed.script(&["up"]);
-            bed.install();
-            bed
+            }
         })
     }
 
     /// A share of the bed, beside other tests.
-    pub fn beside_others(&self) -> RwLockReadGuard<'_, ()> {
-        self.peace.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    pub fn beside_others(&self) -> Guard {
+        let guard = self.locks.share();
+        self.ensure();
+        guard
     }
 
     /// The bed for this test alone: it takes away what others rely on.
-    pub fn alone(&self) -> RwLockWriteGuard<'_, ()> {
-        self.peace
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    pub fn alone(&self) -> Guard {
+        let guard = self.locks.alone();
+        self.ensure();
+        guard
+    }
+
+    /// Starts the bed unless it runs, and installs this checkout's operator unless that runs and is asked. Only with a
+    /// guard: the operator is away while another test has the bed alone.
+    fn ensure(&self) {
+        let _setup = self.locks.setup();
+        let tar = self.image();
+        let build = image_id(&tar);
+        if self.dir.join("ready").exists() && self.is_as_installed(&build) {
+            return;
+        }
+        self.script(&["up"]);
+        self.install(&tar, &build);
+    }
+
+    /// One look at all that a test which was killed may have left otherwise.
+    fn is_as_installed(&self, build: &str) -> bool {
+        let deployment = format!("deployment/{OPERATOR}");
+        let definition = lax::DEFINITION.join("/");
+        let Ok(Some(list)) = self.try_json(&["-n", OPERATOR_NAMESPACE, &deployment, &definition]) else {
+            return false;
+        };
+        let of_kind = |kind: &str| {
+            let items = list["items"].as_array().into_iter().flatten();
+            items.into_iter().find(|item| item["kind"] == kind)
+        };
+        if let Some(definition) = of_kind("CustomResourceDefinition") {
+            assert!(
+                lax::has_rules(definition),
+                "a test that was killed left EtcdClusters without rules: run `scripts/kube down`"
+            );
+        }
+        of_kind("Deployment").is_some_and(|d| is_installed(d, build)) && self.is_judged()
     }
 
     /// Where the bed keeps its state.
@@ -174,50 +245,44 @@ impl Bed {
     }
 
     fn image(&self) -> PathBuf {
-        let target = binary();
-        let target = target
+        let binary = binary();
+        let target = binary
             .parent()
             .and_then(Path::parent)
             .expect("target/<profile>/quorate");
         let tar = target.join("image/quorate.tar");
+        let modified = |path: &Path| path.metadata().and_then(|m| m.modified());
+        let of = std::fs::read_to_string(target.join("image/quorate.tar.of"));
+        let of = of.unwrap_or_else(|e| panic!("{}: {e}: run `make image` first", tar.display()));
+        let of = Path::new(of.trim());
+        let stale = modified(of).ok() > modified(&tar).ok();
         assert!(
-            tar.exists(),
-            "{} is missing: run `make image` first",
-            tar.display()
+            !stale,
+            "{} is newer than the image of it: run `make image` first",
+            of.display()
         );
         tar
     }
 
     /// Puts this checkout's operator in place, and waits until it is ready.
-    fn install(&self) {
-        let tar = self.image();
-        let meta = tar.metadata().expect("the image can be looked at");
-        let age = meta
-            .modified()
-            .ok()
-            .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-        let build = format!("{}-{}", meta.len(), age.unwrap_or_default().as_millis());
-        let deployment = self.json(&["-n", OPERATOR_NAMESPACE, "deployment", OPERATOR]);
-        let running = deployment.and_then(|d| {
+    fn install(&self, tar: &Path, build: &str) {
+        let deployment = ["-n", OPERATOR_NAMESPACE, "deployment", OPERATOR];
+        let running = self.json(&deployment).and_then(|d| {
             let annotations = d.pointer("/spec/template/metadata/annotations")?;
             annotations.get(BUILD_ANNOTATION)?.as_str().map(str::to_owned)
         });
-        if running.as_deref() != Some(&build) {
+        if running.as_deref() != Some(build) {
             self.script(&["image", tar.to_str().expect("a path in UTF-8")]);
         }
         let installed = self.kubectl_with(&["apply", "-f", "-"], &install_stream());
         assert!(installed.status.success(), "kubectl apply: {}", said(&installed));
-        let patch = json!({"spec": {"template": {"metadata": {"annotations": {BUILD_ANNOTATION: build}}}}});
+        let args = self.json(&deployment).map(|d| args(&d));
+        let patch = json!({
+            "metadata": {"annotations": {ARGS_ANNOTATION: args}},
+            "spec": {"template": {"metadata": {"annotations": {BUILD_ANNOTATION: build}}}},
+        });
         let patch = patch.to_string();
-        self.must(&[
-            "-n",
-            OPERATOR_NAMESPACE,
-            "patch",
-            "deployment",
-            OPERATOR,
-            "-p",
-            &patch,
-        ]);
+        self.must(&[&["patch", "-p", &patch], &deployment[..]].concat());
         self.await_operator();
         self.await_webhook();
     }

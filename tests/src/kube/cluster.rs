@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::bed::Bed;
 use super::namespace::Namespace;
-use super::said;
+use super::{process, said};
 
 /// The label by which users find what belongs to a cluster.
 pub const CLUSTER_LABEL: &str = "etcd.improbable.io/cluster-name";
@@ -155,8 +155,7 @@ impl<'a> KubeCluster<'a> {
 
     /// The pod of a member, made after all others of it.
     pub fn pod(&self, member: &str) -> Option<Value> {
-        let selector = format!("etcd.improbable.io/peer-name={member}");
-        let mut pods = self.namespace.items(&["pods", "-l", &selector]);
+        let mut pods = self.namespace.items(&["pods", "-l", &peer_selector(member)]);
         pods.retain(|p| p["metadata"]["deletionTimestamp"].is_null());
         pods.pop()
     }
@@ -217,6 +216,72 @@ impl<'a> KubeCluster<'a> {
     pub fn pod_uid(&self, member: &str) -> Option<String> {
         self.pod(member).map(|p| text(&p["metadata"]["uid"]))
     }
+
+    /// The uids of the pods of the first `count` members.
+    pub fn pod_uids(&self, count: usize) -> Vec<Option<String>> {
+        (0..count)
+            .map(|n| self.pod_uid(&format!("{}-{n}", self.name)))
+            .collect()
+    }
+
+    /// Waits until every one of these members has a pod, and another than before.
+    pub fn await_other_pods(&self, before: &[Option<String>]) {
+        self.namespace
+            .wait_for(&format!("{}: another pod for each member", self.name), || {
+                let now = self.pod_uids(before.len());
+                let other = |(now, then): (&Option<String>, &Option<String>)| now.is_some() && now != then;
+                now.iter().zip(before).all(other).then_some(())
+            });
+    }
+
+    /// Kills etcd in the pods that a selector finds, all at once and without a word to it, and deletes the pods.
+    pub fn kill_pods(&self, selector: &str) {
+        let pods = self.namespace.items(&["pods", "-l", selector]);
+        let running: Vec<_> = pods
+            .iter()
+            .flat_map(|p| process::of_container(p, "etcd"))
+            .collect();
+        // One that waits at the gate has no etcd.
+        if !running.is_empty() {
+            process::kill(&running);
+        }
+        let force = ["--grace-period=0", "--force"];
+        let delete = ["delete", "pods", "--selector", selector];
+        self.namespace.must(&[&delete[..], &force].concat());
+    }
+
+    /// The ids of the cluster that each pod believes it is in, of those that answer.
+    pub fn cluster_ids(&self) -> Vec<String> {
+        let mut ids: Vec<String> = self
+            .pods()
+            .iter()
+            .filter_map(|pod| {
+                let pod = text(&pod["metadata"]["name"]);
+                let ask = [
+                    "exec", &pod, "-c", "etcd", "--", "etcdctl", "endpoint", "status", "-w", "json",
+                ];
+                let answer = self.namespace.kubectl(&ask);
+                let answer: Value = serde_json::from_slice(&answer.stdout).ok()?;
+                Some(answer[0]["Status"]["header"]["cluster_id"].to_string())
+            })
+            .collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+}
+
+/// The selector of all that is one member's.
+pub fn peer_selector(member: &str) -> String {
+    format!("etcd.improbable.io/peer-name={member}")
+}
+
+/// The id of a member by its name.
+pub fn member_id(cluster: &Value, name: &str) -> Option<String> {
+    members(cluster)
+        .into_iter()
+        .find(|m| m.name == name)
+        .map(|m| m.id)
 }
 
 /// A string of JSON without its quotes.

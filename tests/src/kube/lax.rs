@@ -1,16 +1,24 @@
 //! A Kubernetes that lets in what it should not, for a while: without the rules of EtcdClusters, as an administrator's
-//! older definition may be, or without the webhook. For tests that have the bed alone; put back when dropped.
+//! older definition may be, or without the webhook. For tests that have the bed alone; put back when dropped, and a test
+//! in which that fails fails itself: those after it would be let through what they are to be refused.
 
 use serde_json::{Value, json};
 
 use super::bed::Bed;
-use super::said;
+use super::must_be_back;
 
-const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
+/// The definition of EtcdClusters, whose schema holds the rules.
+pub(super) const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
 /// The configurations by which the API server knows of the webhook; both have the same name.
 pub const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
 /// Their name.
 pub const CONFIGURATION: &str = "quorate-operator";
+
+/// Whether the definition of EtcdClusters has its rules, as [`NoRules`] takes them away.
+pub(super) fn has_rules(definition: &Value) -> bool {
+    let fields = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties");
+    fields.is_some_and(Value::is_object)
+}
 
 /// The definition of EtcdClusters without its rules.
 pub struct NoRules {
@@ -47,9 +55,7 @@ impl Drop for NoRules {
         let put_back = self
             .bed
             .kubectl_with(&["replace", "-f", "-"], &self.definition.to_string());
-        if !put_back.status.success() {
-            eprintln!("the rules of EtcdClusters are not back: {}", said(&put_back));
-        }
+        must_be_back("the rules of EtcdClusters", &put_back);
     }
 }
 
@@ -77,9 +83,10 @@ impl Drop for NoWebhook {
             let put_back = self
                 .bed
                 .kubectl_with(&["create", "-f", "-"], &configuration.to_string());
-            if !put_back.status.success() {
-                eprintln!("the webhook is not back: {}", said(&put_back));
-            }
+            must_be_back("the webhook", &put_back);
+        }
+        if !std::thread::panicking() {
+            self.bed.await_webhook();
         }
     }
 }

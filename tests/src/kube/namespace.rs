@@ -2,12 +2,12 @@
 //! dropped; claims' volumes go with it.
 
 use std::process::Output;
-use std::sync::RwLockReadGuard;
 
 use serde_json::Value;
 
 use super::bed::Bed;
 use super::cluster::KubeCluster;
+use super::locks::Guard;
 use super::said;
 
 /// A namespace of the bed.
@@ -16,7 +16,7 @@ pub struct Namespace {
     pub name: String,
     bed: &'static Bed,
     // Let go of last.
-    _share: Option<RwLockReadGuard<'static, ()>>,
+    _share: Option<Guard>,
 }
 
 const QUOTA: &str = "
@@ -39,7 +39,7 @@ impl Namespace {
         Namespace::make(Bed::get(), purpose, None)
     }
 
-    fn make(bed: &'static Bed, purpose: &str, share: Option<RwLockReadGuard<'static, ()>>) -> Namespace {
+    fn make(bed: &'static Bed, purpose: &str, share: Option<Guard>) -> Namespace {
         let name = format!("{purpose}-{:06x}", fastrand::u32(..1 << 24));
         bed.must(&["create", "namespace", &name]);
         let namespace = Namespace {

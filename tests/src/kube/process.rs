@@ -85,8 +85,10 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         for pid in &self.0 {
-            if let Err(error) = kill_process(*pid, Signal::CONT) {
+            let resumed = kill_process(*pid, Signal::CONT);
+            if let Err(error) = resumed {
                 eprintln!("{pid:?} does not go on: {error}");
+                assert!(std::thread::panicking(), "{pid:?} does not go on: {error}");
             }
         }
     }

@@ -49,7 +49,9 @@ fn trust() -> PolicyRule {
     }
 }
 
-/// Each of them is used, or is there for a reason that the test `kube_rights` names.
+/// Each of them is used in the test `tests/tests/kube_operator/rights.rs`. Two are as broad as being an administrator of
+/// the namespaces they hold in: to read all Secrets, since certificates of users have any name, and to create ReplicaSets,
+/// whose pods may run as any account.
 fn rules() -> Vec<PolicyRule> {
     vec![
         rule(GROUP, &["etcdclusters"], &SEE),
@@ -59,7 +61,8 @@ fn rules() -> Vec<PolicyRule> {
         rule(GROUP, &["etcdpeers/status"], &["patch"]),
         rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
         rule("", &["services"], &["get", "list", "watch", "create"]),
-        rule("", &["persistentvolumeclaims", "secrets"], &KEEP),
+        rule("", &["persistentvolumeclaims"], &KEEP),
+        rule("", &["secrets"], &["list", "watch", "create", "patch", "delete"]),
         rule("", &["pods"], &["list", "watch", "patch", "delete"]),
         rule(
             "apps",

@@ -1,124 +1,25 @@
 //! Encryption in Kubernetes: certificates that quorate makes, renews and replaces under clients that write down every
 //! answer.
-#![cfg(feature = "kube")]
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use quorate_client::{Endpoint, Identity, Timeouts, Tls};
+use quorate_client::{Identity, Tls};
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{KubeCluster, condition, is_ready, manifest};
+use quorate_tests::kube::cluster::{condition, is_ready, manifest};
 use quorate_tests::kube::namespace::Namespace;
-use quorate_tests::kube::said;
+use quorate_tests::kube::tls::{answers, encrypted, pem, secret_value, shown_certificate};
 use quorate_tests::kube::traffic::Traffic;
 
-fn encrypted(name: &str, replicas: u32, version: &str) -> String {
-    manifest(name, replicas, version) + "  tls: {}\n"
-}
-
-/// A value of a Secret, which must be there and not be empty.
-fn part(namespace: &Namespace, secret: &str, key: &str) -> Vec<u8> {
-    let template = format!("go-template={{{{index .data {key:?} | base64decode}}}}");
-    let text = namespace.must(&["get", "secret", secret, "-o", &template]);
-    assert!(!text.is_empty(), "{key} of Secret {secret} is empty");
-    text.into_bytes()
-}
-
-/// The uids of the members' pods, by name of the member.
-fn pods(cluster: &KubeCluster<'_>) -> Vec<Option<String>> {
-    (0..3)
-        .map(|n| cluster.pod_uid(&format!("{}-{n}", cluster.name)))
-        .collect()
-}
-
-/// The address of a member's pod.
-fn address(cluster: &KubeCluster<'_>, member: &str) -> Option<String> {
-    let address = cluster.pod(member)?["status"]["podIP"].as_str()?.to_owned();
-    Some(address)
-}
-
-/// The certificate that a member shows to a new connection, in the lines of its PEM text. openssl is what the bed's own
-/// certificates are made with; it is given ten seconds.
-fn shown(cluster: &KubeCluster<'_>, member: &str) -> Option<String> {
-    let address = address(cluster, member)?;
-    let output = Command::new("timeout")
-        .args([
-            "10",
-            "openssl",
-            "s_client",
-            "-connect",
-            &format!("{address}:2379"),
-        ])
-        .stdin(Stdio::null())
-        .output()
-        .expect("timeout and openssl");
-    pem(&String::from_utf8_lossy(&output.stdout))
-}
-
-/// The first certificate in a text.
-fn pem(text: &str) -> Option<String> {
-    let begin = text.find("-----BEGIN CERTIFICATE-----")?;
-    let end = text.find("-----END CERTIFICATE-----")?;
-    text.get(begin..end).map(str::to_owned)
-}
-
-/// Does a member answer to a client that connects so?
-fn answers(cluster: &KubeCluster<'_>, member: &str, scheme: &str, tls: Option<&Tls>) -> bool {
-    let address = address(cluster, member).expect("a pod");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let url = format!("{scheme}://{address}:2379");
-        let endpoint = Endpoint::connect_lazy(&url, tls, Timeouts::default()).expect("an endpoint");
-        endpoint.status().await.is_ok()
-    })
-}
-
-/// What a member serves at `/metrics`, in plain text.
-fn metrics(cluster: &KubeCluster<'_>, member: &str) -> String {
-    let address = address(cluster, member).expect("a pod");
-    let mut stream = TcpStream::connect((address.as_str(), 2381)).expect("the port for metrics");
-    let limit = Some(Duration::from_secs(10));
-    stream.set_read_timeout(limit).expect("a limit");
-    let ask = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(ask.as_bytes()).expect("a request");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
 #[test]
-fn only_who_has_a_certificate_is_served_and_a_cluster_made_again_keeps_its_authority() {
+fn a_cluster_made_again_keeps_its_ca() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("tls");
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
-    let tls = cluster.client_tls().expect("a Secret for clients");
-    assert!(
-        answers(&cluster, "c-0", "https", Some(&tls)),
-        "with the client's Secret"
-    );
-    let nameless = Tls::from_pem(part(&namespace, "c-client", "ca.crt"), None).expect("an authority");
-    let nameless = nameless.with_server_name(format!("c-client.{}.svc", namespace.name));
-    assert!(
-        !answers(&cluster, "c-0", "https", Some(&nameless)),
-        "without a certificate"
-    );
-    assert!(!answers(&cluster, "c-0", "http", None), "in plain text");
-    let told = metrics(&cluster, "c-0");
-    assert!(
-        told.starts_with("HTTP/1.1 200") && told.contains("\netcd_server_has_leader 1"),
-        "{told}"
-    );
-    // A change of encryption under members that run is refused.
-    let off = cluster.patch(&serde_json::json!({"tls": {"enabled": false}}));
-    let why = said(&off);
-    assert!(!off.status.success() && why.contains("stays on or off"), "{why}");
-    let (id, authority) = (cluster.cluster_id(), part(&namespace, "c-ca", "ca.crt"));
+    let (id, authority) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
     namespace.must(&["delete", "etcdcluster", "c"]);
     namespace.wait_for("all but the data and the authority gone", || {
         let left = namespace.names(&["secrets", "-l", &cluster.selector()]);
@@ -127,7 +28,7 @@ fn only_who_has_a_certificate_is_served_and_a_cluster_made_again_keeps_its_autho
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
-    assert_eq!(part(&namespace, "c-ca", "ca.crt"), authority);
+    assert_eq!(secret_value(&namespace, "c-ca", "ca.crt"), authority);
 }
 
 /// A certificate that was lost is made anew, and shown by the member without a restart.
@@ -137,18 +38,27 @@ fn renewed_certificates_are_shown_by_members_that_go_on_running() {
     let namespace = Namespace::new("tls-renewed");
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
-    let running = pods(&cluster);
-    let before = shown(&cluster, "c-1");
+    let running = cluster.pod_uids(3);
+    let before = shown_certificate(&cluster, "c-1");
     assert!(
         before.is_some(),
         "a member shows a certificate to whoever connects"
     );
     namespace.must(&["delete", "secret", "c-1-tls"]);
     namespace.wait_for("another certificate shown", || {
-        shown(&cluster, "c-1").filter(|now| Some(now) != before.as_ref())
+        shown_certificate(&cluster, "c-1").filter(|now| Some(now) != before.as_ref())
     });
     cluster.await_ready(3, &version);
-    assert_eq!(pods(&cluster), running, "nobody was restarted");
+    assert_eq!(cluster.pod_uids(3), running, "nobody was restarted");
+}
+
+/// Another one each time, or that of the environment.
+fn seed() -> u64 {
+    let named = std::env::var("QUORATE_SEED").ok();
+    named.map_or_else(
+        || fastrand::u64(..),
+        |s| s.parse().expect("QUORATE_SEED is a number"),
+    )
 }
 
 /// All members trust both authorities before one of the new one's certificates is shown, and show only those before the
@@ -161,10 +71,12 @@ fn another_authority_loses_no_write_though_the_operator_is_killed() {
     let namespace = Namespace::alone("tls-rotation");
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
-    let (id, before) = (cluster.cluster_id(), part(&namespace, "c-ca", "ca.crt"));
-    let running = pods(&cluster);
+    let (id, before) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
+    let running = cluster.pod_uids(3);
     let traffic = Traffic::start(&cluster);
-    let mut rng = fastrand::Rng::with_seed(5);
+    let seed = seed();
+    println!("QUORATE_SEED={seed} makes the same choices again");
+    let mut rng = fastrand::Rng::with_seed(seed);
     traffic.during("another authority, 4 operators killed", || {
         namespace.must(&["annotate", "secret", "c-ca", "etcd.improbable.io/rotate=now"]);
         for _ in 0..4 {
@@ -181,8 +93,14 @@ fn another_authority_loses_no_write_though_the_operator_is_killed() {
     });
     traffic.verdict();
     assert_eq!(cluster.cluster_id(), id);
-    assert_ne!(part(&namespace, "c-ca", "ca.crt"), before);
-    assert!(pods(&cluster).iter().zip(&running).all(|(now, then)| now != then));
+    assert_ne!(secret_value(&namespace, "c-ca", "ca.crt"), before);
+    assert!(
+        cluster
+            .pod_uids(3)
+            .iter()
+            .zip(&running)
+            .all(|(now, then)| now != then)
+    );
 }
 
 /// All Secrets deleted under running members: nobody has the authority that they trust, so they are restarted with
@@ -196,21 +114,17 @@ fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
-    let (id, before) = (cluster.cluster_id(), part(&namespace, "c-ca", "ca.crt"));
-    let running = pods(&cluster);
+    let (id, before) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
+    let running = cluster.pod_uids(3);
     // One after the other, an operator that runs would save what it can from those that are left.
     bed.scale_operator(0);
     namespace.must(&["delete", "secrets", "-l", &cluster.selector()]);
     bed.scale_operator(1);
     namespace.await_event("AuthorityLost", "until a majority");
-    namespace.wait_for("every member restarted", || {
-        let now = pods(&cluster);
-        let other = |(now, then): (&Option<String>, &Option<String>)| now.is_some() && now != then;
-        now.iter().zip(&running).all(other).then_some(())
-    });
+    cluster.await_other_pods(&running);
     cluster.await_ready(3, &version);
     assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
-    assert_ne!(part(&namespace, "c-ca", "ca.crt"), before);
+    assert_ne!(secret_value(&namespace, "c-ca", "ca.crt"), before);
     let tls = cluster.client_tls().expect("a Secret for clients");
     for member in ["c-0", "c-1", "c-2"] {
         assert!(answers(&cluster, member, "https", Some(&tls)), "{member}");
@@ -226,11 +140,11 @@ fn a_lost_authority_is_replaced_though_a_member_has_no_certificates() {
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
-    let before = part(&namespace, "c-ca", "ca.crt");
+    let before = secret_value(&namespace, "c-ca", "ca.crt");
     namespace.must(&["delete", "secret", "c-ca", "c-client", "c-2-tls"]);
     namespace.await_event("AuthoritySwitched", "it signs from now on");
     cluster.await_ready(3, &version);
-    let after = part(&namespace, "c-ca", "ca.crt");
+    let after = secret_value(&namespace, "c-ca", "ca.crt");
     assert_ne!(after, before);
     let tls = namespace.wait_for("a Secret for clients", || cluster.client_tls());
     for member in ["c-0", "c-1", "c-2"] {
@@ -345,7 +259,7 @@ fn the_users_own_certificates_are_shown_and_followed() {
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
     let of = |pair: &PairPem| pem(&String::from_utf8_lossy(&pair.cert)).expect("a certificate");
-    assert_eq!(shown(&cluster, "c-1"), Some(of(&client)));
+    assert_eq!(shown_certificate(&cluster, "c-1"), Some(of(&client)));
     let dial = |pair: &PairPem, ca: &[u8]| {
         let identity = Identity {
             cert_pem: pair.cert.clone(),
@@ -362,26 +276,22 @@ fn the_users_own_certificates_are_shown_and_followed() {
         "quorate makes none beside them"
     );
 
-    let running = pods(&cluster);
+    let running = cluster.pod_uids(3);
     let renewed = issued(&authority, &namespace);
     whole("mine-client", &renewed, ca);
     namespace.wait_for("the renewed certificate shown by all", || {
-        let all = ["c-0", "c-1", "c-2"].map(|member| shown(&cluster, member));
+        let all = ["c-0", "c-1", "c-2"].map(|member| shown_certificate(&cluster, member));
         all.iter().all(|s| *s == Some(of(&renewed))).then_some(())
     });
     cluster.await_ready(3, &version);
-    assert_eq!(pods(&cluster), running, "nobody was restarted");
+    assert_eq!(cluster.pod_uids(3), running, "nobody was restarted");
 
     let both = [ca.clone(), make().expect("another authority").pem().cert.clone()].concat();
     let traffic = Traffic::start_with(&cluster, Some(dial(&renewed, ca)));
     traffic.during("another authority is trusted beside the first", || {
         whole("mine-client", &renewed, &both);
         whole("mine-peer", &peer, &both);
-        namespace.wait_for("every member restarted", || {
-            let now = pods(&cluster);
-            let other = |(now, then): (&Option<String>, &Option<String>)| now.is_some() && now != then;
-            now.iter().zip(&running).all(other).then_some(())
-        });
+        cluster.await_other_pods(&running);
         cluster.await_ready(3, &version);
     });
     traffic.verdict();

@@ -1,7 +1,6 @@
 //! What users of the operator before this one rely on: its own acceptance list, with etcd versions that are supported.
-#![cfg(feature = "kube")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use quorate_tests::etcd;
 use quorate_tests::kube::cluster::{KubeCluster, manifest, members, text};
@@ -9,8 +8,7 @@ use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::{said, until};
 use serde_json::Value;
 
-const SAMPLE: &str = include_str!("../../config/samples/etcd_v1alpha1_etcdcluster.yaml");
-const SAMPLE_PEER: &str = include_str!("../../config/samples/etcd_v1alpha1_etcdpeer.yaml");
+const SAMPLE: &str = include_str!("../../../config/samples/etcd_v1alpha1_etcdcluster.yaml");
 
 /// Runs etcdctl as a user's own Job does: in a pod of its own, finding members by SRV records.
 fn etcdctl_job(cluster: &KubeCluster<'_>, name: &str, args: &[&str]) -> String {
@@ -25,7 +23,7 @@ fn etcdctl_job(cluster: &KubeCluster<'_>, name: &str, args: &[&str]) -> String {
         }]}}},
     });
     cluster.namespace.apply(&job.to_string());
-    cluster.namespace.wait_for(&format!("the Job {name} done"), || {
+    within(2, cluster, &format!("the Job {name} done"), || {
         let job = cluster.namespace.json(&["job", name])?;
         (job["status"]["succeeded"] == 1).then_some(())
     });
@@ -45,12 +43,11 @@ fn replicas(cluster: &KubeCluster<'_>, count: u32) -> impl FnMut() -> Option<()>
 #[test]
 fn the_sample_cluster_is_accepted_serves_says_who_is_in_it_and_scales_to_four() {
     let namespace = Namespace::new("sample");
-    let began = Instant::now();
     let dry = namespace.try_apply(SAMPLE, &["--dry-run=server"]);
     assert!(dry.status.success(), "{}", said(&dry));
     assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "a dry run takes no time"
+        namespace.names(&["etcdclusters"]).is_empty(),
+        "a dry run creates nothing"
     );
 
     let cluster = namespace.create("my-cluster", SAMPLE);
@@ -59,10 +56,6 @@ fn the_sample_cluster_is_accepted_serves_says_who_is_in_it_and_scales_to_four() 
         (names == ["my-cluster-0", "my-cluster-1", "my-cluster-2"]).then_some(())
     });
     etcdctl_job(&cluster, "put", &["put", "--", "foo", "bar"]);
-    assert!(
-        began.elapsed() < Duration::from_secs(120),
-        "it serves within two minutes"
-    );
 
     cluster.scale(4);
     within(5, &cluster, "four replicas", replicas(&cluster, 4));
@@ -79,65 +72,6 @@ fn the_sample_cluster_is_accepted_serves_says_who_is_in_it_and_scales_to_four() 
             assert!(text(&member[field][0]).ends_with(expected), "{member}");
         }
         assert!(text(&member["name"]).starts_with("my-cluster-"), "{member}");
-    }
-}
-
-/// Strictly: a field that the definitions do not know would only be warned about.
-#[test]
-fn every_sample_is_accepted_as_it_is() {
-    let namespace = Namespace::new("samples");
-    let samples = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../config/samples"));
-    let mut kinds = Vec::new();
-    for entry in std::fs::read_dir(samples).expect("the checkout has samples") {
-        let path = entry.expect("an entry").path();
-        let yaml = std::fs::read_to_string(&path).expect("a file can be read");
-        let dry = namespace.try_apply(&yaml, &["--dry-run=server", "--validate=strict"]);
-        assert!(dry.status.success(), "{}: {}", path.display(), said(&dry));
-        assert!(
-            !said(&dry).contains("Warning"),
-            "{}: {}",
-            path.display(),
-            said(&dry)
-        );
-        let said = said(&dry);
-        kinds.push(said.split('.').next().unwrap_or_default().to_owned());
-    }
-    kinds.sort();
-    let all = [
-        "etcdbackup",
-        "etcdbackupschedule",
-        "etcdcluster",
-        "etcdpeer",
-        "etcdrestore",
-    ];
-    assert_eq!(kinds, all);
-}
-
-#[test]
-fn defaults_are_filled_in_and_what_is_missing_is_named() {
-    let namespace = Namespace::new("admission");
-    for (kind, sample) in [("EtcdCluster", SAMPLE), ("EtcdPeer", SAMPLE_PEER)] {
-        let filled = namespace.try_apply(sample, &["--dry-run=server", "-o", "json"]);
-        assert!(filled.status.success(), "{kind}: {}", said(&filled));
-        let filled: Value = serde_json::from_slice(&filled.stdout).expect("JSON");
-        let claim = &filled["spec"]["storage"]["volumeClaimTemplate"];
-        assert_eq!(
-            claim["accessModes"],
-            serde_json::json!(["ReadWriteOnce"]),
-            "{kind}"
-        );
-        assert_eq!(claim["volumeMode"], "Filesystem", "{kind}");
-
-        let without = sample.replace("      storageClassName: standard\n", "");
-        assert_ne!(without, sample);
-        let refused = namespace.try_apply(&without, &["--dry-run=server", "-o", "json"]);
-        assert!(!refused.status.success(), "{kind} without a class was let in");
-        assert!(
-            refused.stdout.is_empty(),
-            "{kind}: nothing is printed but the refusal"
-        );
-        let text = "spec.storage.volumeClaimTemplate.storageClassName: Required value";
-        assert!(said(&refused).contains(text), "{kind}: {}", said(&refused));
     }
 }
 

@@ -1,11 +1,10 @@
 //! Admission by the operator: what only it says, and that it goes on saying it whatever becomes of its certificate.
-#![cfg(feature = "kube")]
 
 use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE, install_stream, install_stream_with};
 use quorate_tests::kube::cluster::{manifest, text};
 use quorate_tests::kube::lax::{CONFIGURATION, CONFIGURATIONS, NoRules, NoWebhook};
 use quorate_tests::kube::namespace::Namespace;
-use quorate_tests::kube::said;
+use quorate_tests::kube::{must_be_back, said};
 use serde_json::{Value, json};
 
 const SECRET: &str = "quorate-operator-webhook";
@@ -14,85 +13,6 @@ const DEPLOYMENT: [&str; 4] = ["-n", OPERATOR_NAMESPACE, "deployment", "quorate-
 /// Nothing is made for it.
 fn at_rest(name: &str) -> String {
     manifest(name, 3, "3.6.1").replace("spec:", "spec:\n  paused: true")
-}
-
-#[test]
-fn faults_of_every_sort_are_told_in_one_refusal_and_what_is_right_is_let_in() {
-    let namespace = Namespace::new("webhook");
-    let wrong = json!({
-        "apiVersion": "etcd.improbable.io/v1alpha1",
-        "kind": "EtcdCluster",
-        "metadata": {"name": "1c"},
-        "spec": {
-            "replicas": 0,
-            "version": "4.0.0",
-            "paused": "yes",
-            "storage": {"volumeClaimTemplate": {"resources": {"requests": {"storage": "50Mi"}}}},
-            "podTemplate": {"metadata": {"annotations": {"etcd.improbable.io/x": "y"}}},
-            "options": {"heartbeatInterval": 500, "electionTimeout": 600},
-        },
-    });
-    let refused = namespace.try_apply(&wrong.to_string(), &[]);
-    assert!(!refused.status.success());
-    let told = said(&refused);
-    println!("{told}");
-    for fault in [
-        "The EtcdCluster \"1c\" is invalid",
-        "* metadata.name: ",
-        "* spec.replicas: Invalid value: 0: expected at least 1",
-        "* spec.version: Invalid value: \"4.0.0\": only Etcd version 3 is supported",
-        "* spec.paused: Invalid value: the text \"yes\": expected true or false",
-        "* spec.storage.volumeClaimTemplate.storageClassName: Required value",
-        "* spec.podTemplate.metadata: Invalid value: \"etcd.improbable.io/x\"",
-        "* spec.options",
-    ] {
-        assert!(told.contains(fault), "{fault:?} is not in {told}");
-    }
-    let peer = json!({
-        "apiVersion": "etcd.improbable.io/v1alpha1",
-        "kind": "EtcdPeer",
-        "metadata": {"name": "c-0"},
-        "spec": {"version": "3.5.0", "bootstrap": {"static": {"initialCluster": []}}},
-    });
-    let refused = namespace.try_apply(&peer.to_string(), &[]);
-    assert!(!refused.status.success());
-    for fault in [
-        "spec.clusterName: Required value",
-        "spec.version: Invalid value: \"3.5.0\"",
-        "spec.storage",
-        "spec.bootstrap.initialClusterState: Required value",
-    ] {
-        assert!(
-            said(&refused).contains(fault),
-            "{fault:?} is not in {}",
-            said(&refused)
-        );
-    }
-    namespace.apply(&at_rest("c"));
-    let even = namespace.try_apply(&at_rest("c").replace("replicas: 3", "replicas: 4"), &[]);
-    assert!(even.status.success(), "{}", said(&even));
-    assert!(
-        said(&even).contains("Warning: spec.replicas: 4 members"),
-        "{}",
-        said(&even)
-    );
-    let changed = namespace.try_apply(
-        &at_rest("c").replace("50Mi", "60Mi").replace("3.6.1", "3.5.35"),
-        &[],
-    );
-    assert!(!changed.status.success());
-    for fault in [
-        "spec.version: ",
-        "no way from 3.6.1 to 3.5.35",
-        "Unsupported changes",
-        "50Mi",
-    ] {
-        assert!(
-            said(&changed).contains(fault),
-            "{fault:?} is not in {}",
-            said(&changed)
-        );
-    }
 }
 
 /// Without its rules the API server itself refuses nothing: what is refused here, the operator refuses.
@@ -305,10 +225,14 @@ impl Usual {
 
 impl Drop for Usual {
     fn drop(&mut self) {
-        self.patch(&json!([
+        let patch = json!([
             {"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": self.args()},
             {"op": "replace", "path": "/spec/replicas", "value": self.spec["replicas"]},
-        ]));
+        ]);
+        let patch = patch.to_string();
+        let patch = ["patch", "--type=json", "-p", &patch];
+        let patched = self.bed.kubectl(&[&patch[..], &DEPLOYMENT[..]].concat());
+        must_be_back("the operator's Deployment", &patched);
     }
 }
 

@@ -1,0 +1,53 @@
+//! Manifests that the API server must refuse, whether the operator runs or not.
+
+use super::cluster::manifest;
+use super::namespace::Namespace;
+use super::said;
+
+/// Manifests that are wrong, and words of the refusal that both the API server and the operator have for them.
+fn wrong() -> Vec<(String, &'static [&'static str])> {
+    let good = manifest("c", 3, "3.6.1");
+    let reserved = "  podTemplate:\n    metadata:\n      annotations:\n        etcd.improbable.io/x: value\n";
+    vec![
+        (
+            good.replace("      storageClassName: standard\n", "")
+                .replace("replicas: 3", "replicas: 0"),
+            &[
+                "spec.storage.volumeClaimTemplate.storageClassName: Required value",
+                "spec.replicas",
+            ],
+        ),
+        (
+            good.replace("3.6.1", "4.0.0")
+                .replace("  podTemplate:\n", reserved),
+            &[
+                "only Etcd version 3 is supported",
+                "is a reserved name ('etcd.improbable.io' prefix)",
+            ],
+        ),
+        (
+            good.replace("3.6.1", "'3.6'"),
+            &["3.6 is not in dotted-tri format"],
+        ),
+        (good.replace("name: c", "name: 1c"), &["begin"]),
+    ]
+}
+
+/// Hands in each of them, and checks that it is refused with all its faults.
+pub fn assert_refused(namespace: &Namespace) {
+    for (yaml, faults) in wrong() {
+        let refused = namespace.try_apply(&yaml, &[]);
+        assert!(!refused.status.success(), "let in:\n{yaml}");
+        for fault in faults {
+            assert!(
+                said(&refused).contains(fault),
+                "{fault:?} is not in: {}",
+                said(&refused)
+            );
+        }
+    }
+    assert!(
+        namespace.names(&["etcdclusters"]).is_empty(),
+        "none of them is there"
+    );
+}

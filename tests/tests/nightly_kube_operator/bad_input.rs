@@ -1,0 +1,64 @@
+//! Manifests that slipped past the rules: told, and nothing is harmed.
+
+use quorate_tests::etcd;
+use quorate_tests::kube::bed::Bed;
+use quorate_tests::kube::cluster::{condition, manifest, members, text};
+use quorate_tests::kube::lax::{NoRules, NoWebhook};
+use quorate_tests::kube::namespace::Namespace;
+use serde_json::{Value, json};
+
+/// Rules come and go in an API server within moments, not at once.
+fn patch_until_let_in(
+    namespace: &Namespace,
+    cluster: &quorate_tests::kube::cluster::KubeCluster<'_>,
+    spec: &Value,
+) {
+    namespace.wait_for("the change let in", || {
+        cluster.patch(spec).status.success().then_some(())
+    });
+}
+
+#[test]
+fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::alone("slipped");
+    let cluster = namespace.create("c", &manifest("c", 1, &version));
+    let before = cluster.await_ready(1, &version);
+    let pod = cluster.pod_uid("c-0");
+
+    let no_webhook = NoWebhook::begin(bed);
+    let no_rules = NoRules::begin(bed);
+    let spec = json!({"version": "foo", "storage": {"volumeClaimTemplate": {"storageClassName": null}}});
+    patch_until_let_in(&namespace, &cluster, &spec);
+    let invalid = cluster.wait_for("told what is wrong", |c| {
+        condition(c, "Ready").is_some_and(|r| r["reason"] == "Invalid" && r["status"] == "False")
+    });
+    let message = text(&condition(&invalid, "Ready").expect("a condition")["message"]);
+    for fault in ["spec.version", "storageClassName"] {
+        assert!(message.contains(fault), "{message}");
+    }
+    assert_eq!(
+        members(&invalid),
+        members(&before),
+        "what was known is still there"
+    );
+    assert_eq!(cluster.pod_uid("c-0"), pod, "its pod was left alone");
+
+    let storage = before["spec"]["storage"].clone();
+    patch_until_let_in(
+        &namespace,
+        &cluster,
+        &json!({"version": version, "storage": storage}),
+    );
+    drop(no_rules);
+    drop(no_webhook);
+    let after = cluster.await_ready(1, &version);
+    assert_eq!(members(&after), members(&before));
+    assert_eq!(cluster.pod_uid("c-0"), pod);
+    namespace.wait_for("the rules in force again", || {
+        (!cluster.patch(&json!({"version": "foo"})).status.success()).then_some(())
+    });
+    bed.await_webhook();
+}
