@@ -18,9 +18,7 @@ const FINAL_READS: usize = 140;
 /// The pause between two questions of one client.
 const PAUSE: Duration = Duration::from_millis(15);
 
-/// Running clients.
 pub struct Clients {
-    /// What they recorded.
     pub history: Arc<History>,
     stop: Arc<AtomicBool>,
     tasks: JoinSet<()>,

@@ -77,12 +77,10 @@ impl Cluster {
         std::fs::write(self.manifest(), text).expect("the root can be written");
     }
 
-    /// The root directory.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// Starts `quorate up`.
     pub fn up(&mut self) {
         assert!(self.supervisor.is_none(), "a supervisor runs already");
         let log = std::fs::File::options()
@@ -146,7 +144,6 @@ impl Cluster {
         }
     }
 
-    /// Ctrl-C, in effect.
     pub fn stop(&mut self) {
         let mut child = self.supervisor.take().expect("a supervisor runs");
         kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child can be signalled");

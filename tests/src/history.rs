@@ -10,31 +10,21 @@ pub struct Entry {
     pub asked: Duration,
     /// When the answer (or the lack of one) was in.
     pub answered: Duration,
-    /// The key.
     pub key: String,
-    /// What was asked.
     pub ask: Ask,
-    /// What was told.
     pub told: Told,
 }
 
-/// What was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Write this value, whatever is there.
     Put(u64),
     /// Write this value if the key was last modified at this revision.
-    Swap {
-        /// The expected revision.
-        expected: i64,
-        /// The new value.
-        value: u64,
-    },
+    Swap { expected: i64, value: u64 },
     /// Read through a quorum.
     Read,
 }
 
-/// What was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The write is acknowledged at this revision.
@@ -45,14 +35,12 @@ pub enum Told {
     Found(Option<Found>),
     /// Refused; it certainly had no effect.
     Refused,
-    /// Nobody knows.
     Unknown,
 }
 
 /// A key as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its value.
     pub value: u64,
     /// The revision of its last write.
     pub revision: i64,
@@ -81,7 +69,6 @@ impl History {
         self.began.elapsed()
     }
 
-    /// Adds one answer.
     pub fn record(&self, entry: Entry) {
         self.entries
             .lock()

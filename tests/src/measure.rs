@@ -80,7 +80,6 @@ pub fn rss_anon(pid: u32) -> u64 {
 pub struct Watched(std::thread::JoinHandle<u64>);
 
 impl Watched {
-    /// Begins to look.
     pub fn start(pid: u32) -> Watched {
         Watched(std::thread::spawn(move || {
             let (mut most, mut nothing) = (0, 0);

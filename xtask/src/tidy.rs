@@ -4,6 +4,7 @@ mod advisories;
 mod banned_text;
 mod deny_lists;
 mod dependency_rule;
+mod doc_comments;
 mod duplicate_versions;
 mod file_length;
 mod file_names;
@@ -28,6 +29,7 @@ pub fn run() -> Result<()> {
         ("file names", file_names::check(&files)),
         ("banned text", banned_text::check(&files)),
         ("leftovers", leftovers::check(&files)),
+        ("doc comments", doc_comments::check(&files)),
         ("panic profile", panic_profile::check(&files)),
         ("licences", licences::check(&files)),
         ("sources of crates", sources_of_crates::check(&files)),

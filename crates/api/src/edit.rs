@@ -25,21 +25,17 @@ pub enum Error {
     /// The text is laid out in a way that cannot be edited safely.
     #[error("{path} cannot be changed in place: {why}. Edit the file by hand: below spec, write `{line}`")]
     Layout {
-        /// The field.
         path: FieldPath,
         /// What is in the way.
         why: &'static str,
-        /// What to write.
         line: String,
     },
 }
 
-/// Sets `spec.replicas`.
 pub fn set_replicas(text: &str, replicas: u32) -> Result<String, Error> {
     set(text, "replicas", &replicas.to_string(), Value::from(replicas))
 }
 
-/// Sets `spec.version`.
 pub fn set_version(text: &str, version: &Version) -> Result<String, Error> {
     set(
         text,
@@ -49,7 +45,6 @@ pub fn set_version(text: &str, version: &Version) -> Result<String, Error> {
     )
 }
 
-/// Sets `spec.forceRedeploymentReason`.
 pub fn set_redeploy_reason(text: &str, reason: &str) -> Result<String, Error> {
     // A JSON text is a YAML text, whatever it holds.
     set(

@@ -10,15 +10,11 @@ use crate::path::FieldPath;
 /// Something that refuses a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The field.
     pub path: FieldPath,
     /// The line of the manifest, from one, where that is known.
     pub line: Option<usize>,
-    /// What is there.
     pub got: String,
-    /// What should be.
     pub expected: String,
-    /// What to do.
     pub fix: String,
 }
 
@@ -38,9 +34,7 @@ impl fmt::Display for Fault {
 /// Something to know about a manifest that is accepted all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// The field.
     pub path: FieldPath,
-    /// What to know.
     pub text: String,
 }
 

@@ -9,27 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::ClusterSpec;
 
-/// The API group.
 pub const GROUP: &str = "etcd.improbable.io";
 /// The API group and version of a manifest.
 pub const API_VERSION: &str = "etcd.improbable.io/v1alpha1";
 /// The kind of a manifest.
 pub const KIND: &str = "EtcdCluster";
 
-/// An EtcdCluster manifest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdCluster {
-    /// Must be [`API_VERSION`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Must be [`KIND`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Name and labels.
     #[serde(default)]
     pub metadata: Metadata,
-    /// What is wanted.
     #[serde(default)]
     pub spec: ClusterSpec,
 }
@@ -44,10 +38,8 @@ pub struct Metadata {
     /// The namespace, on Kubernetes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }

@@ -52,7 +52,6 @@ pub struct Options {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = LogLevel::ALL))]
     pub log_level: Option<String>,
-    /// `basic` or `extensive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = Metrics::ALL))]
     pub metrics: Option<String>,
@@ -83,9 +82,7 @@ macro_rules! words {
 words! {
     /// How automatic compaction counts.
     CompactionMode {
-        /// By time.
         Periodic = "periodic",
-        /// By revisions.
         Revision = "revision",
     }
 }
@@ -93,13 +90,10 @@ words! {
 words! {
     /// How much etcd logs.
     LogLevel {
-        /// Everything.
         Debug = "debug",
-        /// etcd's default.
         Info = "info",
         /// What may need a look.
         Warn = "warn",
-        /// What failed.
         Error = "error",
     }
 }
@@ -107,9 +101,7 @@ words! {
 words! {
     /// How many metrics etcd exports.
     Metrics {
-        /// etcd's default.
         Basic = "basic",
-        /// With server-side histograms.
         Extensive = "extensive",
     }
 }

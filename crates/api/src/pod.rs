@@ -15,7 +15,6 @@ use crate::crd::{embed, rules};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTemplate {
-    /// The pod's annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<PodMetadata>,
     /// The etcd container's requests and limits. With a CPU limit, etcd runs as many threads as whole cores of it, and

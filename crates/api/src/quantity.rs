@@ -19,7 +19,6 @@ pub enum BadQuantity {
     /// Not a number, or an unknown unit after it.
     #[error("not a number with an optional unit")]
     Form,
-    /// Below zero.
     #[error("negative")]
     Negative,
     /// Beyond what can be counted.
@@ -33,7 +32,6 @@ impl Quantity {
         Quantity(text.into())
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

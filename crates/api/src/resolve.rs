@@ -30,11 +30,9 @@ pub struct Cluster {
     pub claim: PersistentVolumeClaimSpec,
     /// What pods carry; its affinity is the one of either field.
     pub pod: PodTemplate,
-    /// Encryption is on.
     pub tls: bool,
     /// The user's own certificates; `None`: quorate makes and renews them.
     pub tls_secrets: Option<TlsSecrets>,
-    /// etcd's own settings.
     pub options: OptionValues,
     /// The largest database; `None` leaves it to etcd.
     pub quota_bytes: Option<u64>,
@@ -66,36 +64,23 @@ pub struct BackupSettings {
 /// The names of Secrets with the user's own certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSecrets {
-    /// Toward clients.
     pub client: String,
-    /// Between members.
     pub peer: String,
 }
 
 /// etcd's own settings; `None` leaves a setting to etcd.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OptionValues {
-    /// `--heartbeat-interval`.
     pub heartbeat_ms: Option<u64>,
-    /// `--election-timeout`.
     pub election_ms: Option<u64>,
-    /// `--snapshot-count`.
     pub snapshot_count: Option<u64>,
-    /// `--auto-compaction-mode`.
     pub auto_compaction_mode: Option<CompactionMode>,
-    /// `--auto-compaction-retention`, as written.
     pub auto_compaction_retention: Option<String>,
-    /// `--max-request-bytes`.
     pub max_request_bytes: Option<u64>,
-    /// `--max-txn-ops`.
     pub max_txn_ops: Option<u64>,
-    /// `--max-snapshots`.
     pub max_snapshots: Option<u64>,
-    /// `--max-wals`.
     pub max_wals: Option<u64>,
-    /// `--log-level`.
     pub log_level: Option<LogLevel>,
-    /// `--metrics`.
     pub metrics: Option<Metrics>,
 }
 

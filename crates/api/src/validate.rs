@@ -18,9 +18,7 @@ mod upkeep;
 /// Where the members will live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ground {
-    /// This machine.
     Host,
-    /// Pods and claims.
     Kubernetes,
 }
 
@@ -49,7 +47,6 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Nothing so far.
     pub(crate) fn on(ground: Ground) -> Findings {
         Findings {
             ground,
@@ -88,7 +85,6 @@ pub(crate) use storage::storage;
 pub(crate) use tls::tls;
 pub(crate) use upkeep::upkeep;
 
-/// The cluster's name.
 pub(crate) fn name(name: Option<&str>, found: &mut Findings) -> String {
     let path = FieldPath::of("metadata.name");
     let Some(name) = name else {
@@ -190,7 +186,6 @@ pub(crate) fn replicas(replicas: Option<i64>, found: &mut Findings) -> u32 {
     count
 }
 
-/// The etcd version.
 pub(crate) fn version(version: Option<&str>, found: &mut Findings) -> semver::Version {
     let none = semver::Version::new(0, 0, 0);
     let Some(text) = version else {

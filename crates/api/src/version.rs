@@ -14,9 +14,7 @@ pub const SUPPORTED_MINORS: RangeInclusive<u64> = 4..=7;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}. {fix}")]
 pub struct BadVersion {
-    /// What was expected.
     pub expected: String,
-    /// What to do.
     pub fix: String,
 }
 

@@ -52,7 +52,6 @@ use work::End;
 
 /// How often changes are flushed, if nothing else is said.
 pub const PERIOD: Duration = Duration::from_secs(20);
-/// The shortest period.
 pub const PERIOD_MIN: Duration = Duration::from_secs(1);
 /// How large a delta may grow before it is flushed, if nothing else is said.
 pub const SIZE: u64 = 4 << 20;
@@ -65,11 +64,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// What an agent needs.
 #[derive(Clone)]
 pub struct Options {
-    /// The archive's place.
     pub store: Store,
     /// The key that its objects are sealed with.
     pub key: Option<Key>,
-    /// The cluster.
     pub cluster: Cluster,
     /// Who writes. An agent that is started anew takes over at once from one of the same name.
     pub writer: String,
@@ -81,7 +78,6 @@ pub struct Options {
     pub hash: AskHash,
     /// Go on in another cluster's archive, in a new timeline.
     pub adopt: bool,
-    /// Serve metrics there.
     pub listen: Option<SocketAddr>,
     /// Where it says how it is.
     pub board: Board,
@@ -108,7 +104,6 @@ impl Options {
     }
 }
 
-/// This machine's name.
 pub fn default_writer() -> String {
     let name = rustix::system::uname();
     format!("{}/agent", name.nodename().to_string_lossy())
@@ -186,7 +181,6 @@ async fn keep_working(options: &Options, mut stop: watch::Receiver<bool>) -> Res
 struct Once {
     /// Another agent took over before.
     relieved: bool,
-    /// It has written.
     worked: bool,
     /// A timeline that is of another history than the cluster's.
     other: Option<u32>,

@@ -25,7 +25,6 @@ const TIMELINES_MAX: u32 = 100_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Identity {
-    /// Its layout.
     pub format: u32,
     /// Its own random name.
     pub id: String,
@@ -51,7 +50,6 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The cluster's id.
     pub fn cluster(&self) -> Option<u64> {
         u64::from_str_radix(&self.cluster_id, 16).ok()
     }
@@ -61,9 +59,7 @@ impl Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Point {
-    /// The timeline.
     pub timeline: u32,
-    /// The revision.
     pub revision: i64,
 }
 
@@ -71,9 +67,7 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restored {
-    /// From here.
     pub from: Point,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -157,7 +151,6 @@ impl Archive {
         Ok(())
     }
 
-    /// Where it is.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -167,7 +160,6 @@ impl Archive {
         self.key.as_ref()
     }
 
-    /// What it is.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -177,7 +169,6 @@ impl Archive {
         &self.timelines
     }
 
-    /// The newest timeline.
     pub fn newest(&self) -> Option<&Origin> {
         self.timelines.last()
     }

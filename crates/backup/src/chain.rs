@@ -15,10 +15,8 @@ mod tests;
 
 use crate::record::{Delta, Full};
 
-/// A full copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Base {
-    /// Its revision.
     pub revision: i64,
     /// History before this one is not in it; -1 or 0: never compacted.
     pub compact_revision: i64,
@@ -34,9 +32,7 @@ impl Base {
 /// Changes of a range of revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// The first.
     pub from: i64,
-    /// The last.
     pub to: i64,
 }
 
@@ -58,36 +54,30 @@ impl From<&Delta> for Link {
     }
 }
 
-/// Where to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// As far as possible.
     End,
-    /// This revision.
     Revision(i64),
 }
 
 /// A part of a chain: revisions `from..=to` of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Which link.
     pub link: usize,
     /// The first revision that is taken of it.
     pub from: i64,
-    /// The last.
     pub to: i64,
 }
 
 /// What leads to a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// Which full copy.
     pub base: usize,
     /// It is cut off here.
     pub cut: Option<i64>,
     /// What follows it, in order.
     pub steps: Vec<Step>,
-    /// The revision reached.
     pub revision: i64,
 }
 

@@ -28,12 +28,9 @@ pub enum Keep {
     History,
 }
 
-/// What to make.
 #[derive(Debug)]
 pub struct Compaction<'a> {
-    /// Of this point.
     pub wanted: Wanted,
-    /// And its history.
     pub keep: Keep,
     /// Where to work; it needs room for the database twice.
     pub scratch: &'a Path,
@@ -41,7 +38,6 @@ pub struct Compaction<'a> {
     pub writer: &'a str,
 }
 
-/// What was made.
 pub struct Compacted {
     /// The record of it.
     pub full: Full,

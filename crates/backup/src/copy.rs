@@ -37,7 +37,6 @@ const SMALL: u64 = 1 << 20;
 pub struct Copied {
     /// Objects that were copied.
     pub objects: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Objects that were there already.
     pub were_there: u64,
@@ -51,11 +50,9 @@ pub struct Copied {
     pub damaged: Vec<Damage>,
 }
 
-/// Something damaged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Damage {
-    /// The object.
     pub object: String,
     /// What is wrong with it.
     pub why: String,

@@ -62,22 +62,17 @@ pub struct Builder {
 pub struct Plain {
     /// The revision of the first.
     pub first: u64,
-    /// The rows.
     pub bytes: Vec<u8>,
 }
 
 /// What a whole delta holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
-    /// Its first revision.
     pub from: i64,
-    /// Its last.
     pub to: i64,
-    /// How many rows.
     pub rows: u64,
     /// The bytes of their keys and values.
     pub bytes: u64,
-    /// Their checksum.
     pub crc: u32,
 }
 

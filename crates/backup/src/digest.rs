@@ -5,12 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Sha256Hex(pub [u8; 32]);
 
 impl Sha256Hex {
-    /// Of these bytes.
     pub fn of(bytes: &[u8]) -> Sha256Hex {
         Sha256Hex(Sha256::digest(bytes).into())
     }
@@ -39,7 +37,6 @@ pub(crate) fn read_hex(text: &[u8], into: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes

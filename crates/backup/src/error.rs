@@ -27,13 +27,11 @@ pub enum Error {
         store: String,
         /// Whether asking again may help.
         trouble: Trouble,
-        /// In words.
         why: String,
     },
     /// Something in the archive is not what it should be.
     #[error("{object} is damaged: {why}")]
     Damaged {
-        /// The object.
         object: String,
         /// What is wrong with it.
         why: String,
@@ -41,33 +39,22 @@ pub enum Error {
     /// Refused for safety, or because it cannot be.
     #[error("{what}")]
     Refused {
-        /// Why.
         what: String,
         /// What can be done.
         advice: String,
     },
     /// Another agent writes this archive.
     #[error("another agent writes this archive: {writer}, since {since}")]
-    Fenced {
-        /// Who.
-        writer: String,
-        /// Since when.
-        since: String,
-    },
-    /// etcd's files.
+    Fenced { writer: String, since: String },
     #[error(transparent)]
     Data(#[from] quorate_datadir::Error),
-    /// etcd.
     #[error(transparent)]
     Etcd(#[from] quorate_client::Error),
     /// A file of this machine.
     #[error("cannot {doing} {path}: {source}")]
     File {
-        /// "read", "write".
         doing: &'static str,
-        /// Which.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// It was asked to stop.
@@ -92,12 +79,10 @@ pub enum Trouble {
     Unreachable,
     /// It keeps the object: a lock or a retention rule is on it.
     Locked,
-    /// Anything else.
     Other,
 }
 
 impl Error {
-    /// A refusal.
     pub fn refused(what: impl Into<String>, advice: impl Into<String>) -> Error {
         Error::Refused {
             what: what.into(),
@@ -105,7 +90,6 @@ impl Error {
         }
     }
 
-    /// Damage.
     pub fn damaged(object: impl Into<String>, why: impl Into<String>) -> Error {
         Error::Damaged {
             object: object.into(),

@@ -16,7 +16,6 @@ pub const RUNS_OUT: Duration = Duration::from_secs(3600);
 /// How often to renew it.
 pub const RENEW: Duration = Duration::from_secs(600);
 
-/// A mark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mark {
@@ -55,7 +54,6 @@ impl Hold {
         }
     }
 
-    /// Renews it.
     pub async fn renew(&self, now: Timestamp) -> Result<(), Error> {
         let mark = Mark {
             who: self.who.clone(),
@@ -68,7 +66,6 @@ impl Hold {
             .await
     }
 
-    /// Takes it away.
     pub async fn release(self) {
         if let Err(error) = self.archive.store().delete(&self.name).await {
             tracing::debug!(%error, "a mark stays until it runs out");

@@ -22,9 +22,7 @@ const SILENT_PERIODS: u64 = 6;
 /// What is wanted to be known.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
-    /// Only this timeline.
     pub timeline: Option<u32>,
-    /// Each delta.
     pub deltas: bool,
 }
 
@@ -32,9 +30,7 @@ pub struct Wanted {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Inventory {
-    /// Where it is.
     pub store: String,
-    /// Its random name.
     pub id: String,
     /// When it was made.
     pub created: Timestamp,
@@ -48,7 +44,6 @@ pub struct Inventory {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// Its number.
     pub timeline: u32,
     /// The etcd cluster's id.
     pub cluster_id: String,
@@ -87,9 +82,7 @@ pub struct Timeline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
-    /// The first.
     pub from: i64,
-    /// The last.
     pub to: i64,
 }
 
@@ -97,17 +90,13 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Times {
-    /// The first.
     pub from: Timestamp,
-    /// The last.
     pub to: Timestamp,
 }
 
-/// A full copy.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FullShown {
-    /// Its object.
     pub object: String,
     /// The revision it is of.
     pub revision: i64,
@@ -119,14 +108,11 @@ pub struct FullShown {
     pub made: Made,
     /// The etcd it came from.
     pub etcd_version: String,
-    /// In the store.
     pub stored_bytes: u64,
-    /// Unpacked.
     pub plain_bytes: u64,
     /// The key it is encrypted with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyId>,
-    /// etcd's hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<Hash>,
     /// How far something was proven from it.
@@ -139,11 +125,8 @@ pub struct FullShown {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Following {
-    /// How many.
     pub deltas: u64,
-    /// In the store.
     pub bytes: u64,
-    /// Rows in them.
     pub rows: u64,
     /// From the first revision to the last.
     pub span: Option<Span>,
@@ -165,19 +148,13 @@ impl Following {
     }
 }
 
-/// A delta.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeltaShown {
-    /// Its object.
     pub object: String,
-    /// Its first revision.
     pub from: i64,
-    /// Its last.
     pub to: i64,
-    /// Rows in it.
     pub rows: u64,
-    /// In the store.
     pub stored_bytes: u64,
     /// When it was recorded.
     pub at: Timestamp,
@@ -187,24 +164,20 @@ pub struct DeltaShown {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GapShown {
-    /// Which.
     #[serde(flatten)]
     pub gap: Gap,
     /// When it was found.
     pub at: Timestamp,
 }
 
-/// What was proven.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proven {
-    /// How far.
     pub level: Level,
     /// Up to which revision.
     pub revision: i64,
     /// From which full copy on.
     pub base: i64,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -212,9 +185,7 @@ pub struct Proven {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Writer {
-    /// Who.
     pub writer: String,
-    /// Under which epoch.
     pub epoch: u64,
     /// When it said so last.
     pub at: Timestamp,
@@ -226,7 +197,6 @@ pub struct Writer {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultShown {
-    /// The object.
     pub object: String,
     /// What is wrong with it.
     pub why: String,

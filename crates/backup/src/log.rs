@@ -42,7 +42,6 @@ const TRIES: usize = 64;
 pub struct Head {
     /// The last record's number.
     pub number: u64,
-    /// Its hash.
     pub hash: Sha256Hex,
     /// The epoch of the agent that writes.
     pub epoch: u64,
@@ -57,7 +56,6 @@ pub struct Head {
     pub sample: Option<Sample>,
 }
 
-/// Who appends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// The agent of this epoch.

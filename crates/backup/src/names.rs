@@ -11,7 +11,6 @@
 //! Numbers are padded, so that a listing by name is one by number. Data objects have a unique part: none is ever
 //! overwritten.
 
-/// The archive's identity.
 pub const IDENTITY: &str = "archive.json";
 /// What all timelines' names begin with.
 pub const TIMELINES: &str = "t";
@@ -35,12 +34,10 @@ pub fn head(timeline: u32) -> String {
     format!("{}/head.json", self::timeline(timeline))
 }
 
-/// A timeline's log.
 pub fn log(timeline: u32) -> String {
     format!("{}/log", self::timeline(timeline))
 }
 
-/// A record.
 pub fn record(timeline: u32, number: u64) -> String {
     format!("{}/{number:012}.rec", log(timeline))
 }
@@ -50,12 +47,10 @@ pub fn segment(timeline: u32, first: u64, last: u64) -> String {
     format!("{}/{first:012}-{last:012}.seg", log(timeline))
 }
 
-/// A full copy.
 pub fn full(timeline: u32, revision: i64, unique: &str) -> String {
     format!("{}/full/{revision:012}-{unique}.full", self::timeline(timeline))
 }
 
-/// Changes.
 pub fn delta(timeline: u32, from: i64, to: i64, unique: &str) -> String {
     format!(
         "{}/delta/{from:012}-{to:012}-{unique}.delta",
@@ -73,7 +68,6 @@ pub fn hold(unique: &str) -> String {
     format!("{HOLDS}/{unique}.json")
 }
 
-/// Sixteen random digits.
 pub fn unique() -> String {
     let mut bytes = [0; 8];
     if ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).is_err() {
@@ -88,7 +82,6 @@ pub fn unique() -> String {
 /// An object of a log, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogObject {
-    /// One record.
     Record(u64),
     /// Records from the first to the last.
     Segment(u64, u64),

@@ -29,7 +29,6 @@ pub const LEASE_TTL_DEFAULT: i64 = 3600;
 pub struct Wanted {
     /// Which timeline; the newest if none is named.
     pub timeline: Option<u32>,
-    /// Where in it.
     pub to: To,
 }
 
@@ -39,7 +38,6 @@ pub enum To {
     /// As far as it goes.
     #[default]
     End,
-    /// This revision.
     Revision(i64),
     /// The last revision known to be committed by then.
     Time(Timestamp),
@@ -52,7 +50,6 @@ pub struct Planned {
     pub delta: Delta,
     /// The first revision taken.
     pub from: i64,
-    /// The last.
     pub to: i64,
     pub(crate) opened: Opened,
 }
@@ -61,16 +58,13 @@ pub struct Planned {
 #[derive(Clone)]
 pub struct Plan {
     pub(crate) book: Book,
-    /// The timeline.
     pub timeline: u32,
     /// The full copy to begin with.
     pub full: Full,
     pub(crate) base: Opened,
     /// It is cut off at this revision.
     pub cut: Option<i64>,
-    /// What follows it.
     pub deltas: Vec<Planned>,
-    /// The revision reached.
     pub revision: i64,
     /// When that revision was known to exist.
     pub known: Option<Timestamp>,
@@ -86,7 +80,6 @@ pub struct Plan {
     pub faults: Vec<Fault>,
 }
 
-/// Makes the plan.
 pub async fn plan(archive: &Archive, wanted: Wanted) -> Result<Plan, Error> {
     Book::open(archive, wanted).await?.plan().await
 }

@@ -46,7 +46,6 @@ pub struct Options {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Timeline by timeline.
     pub timelines: Vec<TimelinePlan>,
     /// Given up before, and due.
     pub due: Vec<Item>,
@@ -72,11 +71,9 @@ pub struct Plan {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimelinePlan {
-    /// Its number.
     pub timeline: u32,
     /// What would be given up.
     pub going: Vec<Item>,
-    /// What stays.
     pub staying: Vec<Staying>,
     /// Names of segments of the log that would be given up.
     pub segments: Vec<String>,
@@ -86,13 +83,10 @@ pub struct TimelinePlan {
     pub(super) told_again: Vec<Full>,
 }
 
-/// An object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    /// Its name.
     pub object: String,
-    /// In the store.
     pub bytes: u64,
 }
 
@@ -100,11 +94,8 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Staying {
-    /// Why.
     pub why: Why,
-    /// Full copies.
     pub fulls: Tally,
-    /// Changes.
     pub deltas: Tally,
 }
 
@@ -112,9 +103,7 @@ pub struct Staying {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tally {
-    /// How many.
     pub objects: u64,
-    /// How much.
     pub bytes: u64,
 }
 
@@ -124,7 +113,6 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// Of these.
     pub fn of(items: &[Item]) -> Tally {
         let mut tally = Tally::default();
         items.iter().for_each(|item| tally.add(item.bytes));
@@ -172,7 +160,6 @@ impl TimelinePlan {
     }
 }
 
-/// What was done.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {

@@ -19,7 +19,6 @@ use crate::object::Facts;
 /// The longest a record may be. The largest have a sample for each second of a long outage, and new leases.
 pub const RECORD_BYTES_MAX: usize = 8 << 20;
 
-/// A record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -31,9 +30,7 @@ pub struct Record {
     pub epoch: u64,
     /// When it was written, by the writer's clock.
     pub at: Timestamp,
-    /// Who wrote it.
     pub writer: String,
-    /// What it says.
     pub entry: Entry,
 }
 
@@ -43,7 +40,6 @@ pub struct Record {
 pub enum Entry {
     /// An agent begins to write. From here on only records of this epoch may be an agent's.
     Claim(Claim),
-    /// A full copy.
     Full(Full),
     /// The changes of a range of revisions.
     Delta(Delta),
@@ -65,7 +61,6 @@ pub struct Claim {
     pub why: String,
 }
 
-/// A full copy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Full {
@@ -128,7 +123,6 @@ pub enum Made {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hash {
-    /// The hash.
     pub hash: u32,
     /// Up to this revision.
     pub revision: i64,
@@ -140,14 +134,10 @@ pub struct Hash {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delta {
-    /// The object.
     #[serde(flatten)]
     pub facts: Facts,
-    /// Its first revision.
     pub from: i64,
-    /// Its last revision.
     pub to: i64,
-    /// How many rows.
     pub rows: u64,
     /// The bytes of their keys and values.
     pub row_bytes: u64,
@@ -207,7 +197,6 @@ impl Imprint {
 pub struct Sample {
     /// Later revisions did not exist before this.
     pub before: i64,
-    /// The revision.
     pub revision: i64,
     /// It existed by then.
     pub after: i64,
@@ -233,7 +222,6 @@ impl From<Sample> for (i64, i64, i64) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(i64, Option<i64>)", into = "(i64, Option<i64>)")]
 pub struct Lease {
-    /// Its id.
     pub id: i64,
     /// Its granted time to live, in seconds.
     pub ttl: Option<i64>,
@@ -257,9 +245,7 @@ impl From<Lease> for (i64, Option<i64>) {
 pub struct Gap {
     /// The first revision that is missing.
     pub from: i64,
-    /// The last.
     pub to: i64,
-    /// How it came.
     pub why: String,
 }
 
@@ -279,7 +265,6 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proof {
-    /// How far.
     pub level: Level,
     /// Up to which revision.
     pub revision: i64,
@@ -296,18 +281,15 @@ pub struct Proof {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prune {
-    /// Their names.
     pub objects: Vec<String>,
     /// They are not deleted before this.
     pub delete_after: Timestamp,
-    /// Why.
     pub why: String,
 }
 
 /// A record and its hash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signed {
-    /// What it says.
     pub record: Record,
     /// The hash of its line.
     pub hash: Sha256Hex,

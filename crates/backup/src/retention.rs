@@ -39,7 +39,6 @@ pub struct Retention {
 /// One full copy of each stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thinned {
-    /// For so long.
     pub reach: SignedDuration,
     /// One in each of these.
     pub each: SignedDuration,
@@ -147,9 +146,7 @@ pub struct Changes {
 /// A timeline, as far as it matters here.
 #[derive(Debug, Clone, Default)]
 pub struct Line {
-    /// Its full copies.
     pub fulls: Vec<FullCopy>,
-    /// Its changes.
     pub deltas: Vec<Changes>,
     /// Revisions of full copies that something was proven from.
     pub proven: Vec<i64>,
@@ -159,7 +156,6 @@ pub struct Line {
     pub last_resort: bool,
 }
 
-/// Why something stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Why {
@@ -176,13 +172,11 @@ pub enum Why {
 pub struct Kept {
     /// Of each full copy, why it stays; `None`: it may go.
     pub fulls: Vec<Option<Why>>,
-    /// Of each delta.
     pub deltas: Vec<Option<Why>>,
     /// Changes behind this revision stay; `None`: all may go.
     pub changes_after: Option<i64>,
 }
 
-/// Judges a timeline.
 pub fn judge(retention: &Retention, line: &Line, now: Timestamp) -> Kept {
     let begin = back(now, retention.every);
     let window = match line.superseded {

@@ -67,7 +67,6 @@ enum Backend {
 /// How creating an object ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// It is ours.
     New,
     /// There was one of this name.
     Exists,
@@ -87,7 +86,6 @@ pub enum Deleted {
 pub struct Found {
     /// Relative to the store.
     pub name: String,
-    /// In bytes.
     pub size: u64,
     /// When it was written, by the store's clock.
     pub modified: jiff::Timestamp,

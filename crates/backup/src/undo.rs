@@ -40,9 +40,7 @@ pub struct Undo<'a> {
     pub prefix: &'a [u8],
     /// Of which timeline; the newest if none is named.
     pub timeline: Option<u32>,
-    /// The point before.
     pub from: To,
-    /// The point after.
     pub to: To,
     /// What becomes of keys that are new.
     pub new_keys: NewKeys,
@@ -53,10 +51,8 @@ pub struct Undo<'a> {
 /// What becomes of keys that were not there at the first point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NewKeys {
-    /// They stay.
     #[default]
     Stay,
-    /// They are deleted.
     Go,
 }
 
@@ -64,11 +60,9 @@ pub enum NewKeys {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Happened {
-    /// It vanished.
     Vanished,
     /// It has another value.
     Changed,
-    /// It is new.
     Appeared,
 }
 
@@ -78,7 +72,6 @@ pub enum Happened {
 pub enum Fate {
     /// It is put back as it was.
     PutBack,
-    /// It is deleted.
     Deleted,
     /// It is as it was already.
     Already,
@@ -91,7 +84,6 @@ pub enum Fate {
 /// A key that differs between the points.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// The key.
     pub key: Vec<u8>,
     /// What happened to it.
     pub happened: Happened,
@@ -109,7 +101,6 @@ pub struct Item {
 
 /// What would be done.
 pub struct Undoing {
-    /// The timeline.
     pub timeline: u32,
     /// The revision of the first point.
     pub from: i64,
@@ -119,7 +110,6 @@ pub struct Undoing {
     pub notes: Vec<String>,
     /// What has to be agreed to.
     pub consents: Vec<String>,
-    /// The keys.
     pub items: Vec<Item>,
     before: Arc<Source>,
     _work: Workshop,

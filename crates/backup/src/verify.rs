@@ -40,7 +40,6 @@ pub struct Options<'a> {
     pub level: Level,
     /// Which full copies are held against the ones before them.
     pub fulls: Fulls,
-    /// Where to rebuild.
     pub scratch: &'a Path,
     /// What starts a real etcd; needed to go that far.
     pub serve: Option<&'a dyn Serve>,
@@ -53,20 +52,16 @@ pub struct Options<'a> {
 /// Which full copies are held against the ones before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fulls {
-    /// The newest.
     #[default]
     Newest,
-    /// Every one.
     All,
 }
 
 /// Whether a proof is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recording {
-    /// In the archive.
     #[default]
     Recorded,
-    /// Nowhere.
     Told,
 }
 
@@ -79,9 +74,7 @@ pub trait Serve: Send + Sync {
 /// A directory that etcd is to be started on.
 #[derive(Debug, Clone, Copy)]
 pub struct Staged<'a> {
-    /// The directory.
     pub data_dir: &'a Path,
-    /// The member's name.
     pub name: &'a str,
     /// Its only peer URL: a socket in the directory that etcd is started in.
     pub peer_url: &'a str,
@@ -91,12 +84,9 @@ pub struct Staged<'a> {
     pub revision: i64,
 }
 
-/// Something wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// With what.
     pub object: String,
-    /// What.
     pub why: String,
 }
 
@@ -127,9 +117,7 @@ pub struct Report {
     pub records: u64,
     /// Bytes that were read of objects.
     pub bytes: u64,
-    /// What was rebuilt.
     pub rebuilt: Option<Rebuilt>,
-    /// What was proven.
     pub proof: Option<Proof>,
 }
 

@@ -29,7 +29,6 @@ Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.";
 #[command(name = "quorate", version, after_help = EXAMPLES, styles = say::help_styles())]
 #[command(disable_help_subcommand = true, max_term_width = 100)]
 pub struct Arguments {
-    /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Where the cluster lives [default: /var/lib/quorate for root, else ~/.local/state/quorate]
@@ -50,7 +49,6 @@ impl Arguments {
     }
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a cluster here until Ctrl-C; without a manifest, three members on loopback with TLS
@@ -89,7 +87,6 @@ pub enum Command {
     LaunchInPod(LaunchInPod),
 }
 
-/// `quorate up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -117,7 +114,6 @@ pub enum Runner {
     Child,
 }
 
-/// `quorate status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -132,7 +128,6 @@ pub struct Status {
     pub output: Form,
 }
 
-/// Forms of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     Table,
@@ -140,7 +135,6 @@ pub enum Form {
     Yaml,
 }
 
-/// `quorate logs`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -158,7 +152,6 @@ pub struct Logs {
     pub lines: usize,
 }
 
-/// `quorate scale`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -168,12 +161,10 @@ pub struct Scale {
     /// How many members; odd numbers survive most
     #[arg(value_name = "N", value_parser = members, allow_negative_numbers = true)]
     pub replicas: u32,
-    /// Whether to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
-/// `quorate upgrade`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -183,12 +174,10 @@ pub struct Upgrade {
     /// The etcd version, as three numbers
     #[arg(value_name = "VERSION")]
     pub version: String,
-    /// Whether to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
 
-/// `quorate redeploy`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -197,7 +186,6 @@ pub struct Redeploy {
     /// Why; members are restarted when this differs from the last time
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
-    /// Whether to wait.
     #[command(flatten)]
     pub wait: Wait,
 }
@@ -213,7 +201,6 @@ pub struct Wait {
     pub timeout: Duration,
 }
 
-/// `quorate explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -225,7 +212,6 @@ pub struct Explain {
     pub reason: Option<String>,
 }
 
-/// `quorate install`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -247,7 +233,6 @@ pub struct Install {
     pub webhook: bool,
 }
 
-/// `quorate launch-member`.
 #[derive(Debug, Args)]
 pub struct LaunchMember {
     /// What to launch, as JSON
@@ -345,7 +330,6 @@ pub struct Prepare {
     pub owner: Option<(u32, u32)>,
 }
 
-/// `quorate launch-in-pod`.
 #[derive(Debug, Args)]
 pub struct LaunchInPod {
     /// The directory that the containers of the pod share

@@ -37,7 +37,6 @@ impl Failure {
         }
     }
 
-    /// The exit code.
     pub fn code(&self) -> u8 {
         self.code
     }

@@ -63,12 +63,10 @@ impl Manifest {
         })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }

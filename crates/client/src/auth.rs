@@ -24,16 +24,12 @@ const TOKEN_KEY: &str = "token";
 /// A user and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The user's name.
     pub user: String,
-    /// The user's password.
     pub password: String,
 }
 
-/// How authentication is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthStatus {
-    /// It is on.
     pub enabled: bool,
     /// Grows with every change of users, roles, and the switch itself.
     pub revision: u64,
@@ -134,7 +130,6 @@ impl Endpoint {
         }
     }
 
-    /// Switches authentication off.
     pub async fn auth_disable(&self) -> Result<(), Error> {
         let send = |channel, request| async move { AuthClient::new(channel).auth_disable(request).await };
         self.call(Operation::AuthAdmin, AuthDisableRequest {}, send)
@@ -142,7 +137,6 @@ impl Endpoint {
             .map(|_| ())
     }
 
-    /// Adds a user.
     pub async fn user_add(&self, user: &Credentials) -> Result<(), Error> {
         let request = AuthUserAddRequest {
             name: user.user.clone(),

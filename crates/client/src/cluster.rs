@@ -16,7 +16,6 @@ use crate::stub::maintenance_client::MaintenanceClient;
 /// One member, as the cluster's configuration names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its id.
     pub id: u64,
     /// Its name; empty until it has started for the first time.
     pub name: String,
@@ -31,7 +30,6 @@ pub struct Member {
 /// The cluster's members, and who said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberList {
-    /// The cluster's id.
     pub cluster_id: u64,
     /// The id of the member that answered.
     pub member_id: u64,
@@ -44,7 +42,6 @@ pub struct MemberList {
 /// What an addition led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberAdded {
-    /// The new member.
     pub member: Member,
     /// All members, the new one among them.
     pub members: Vec<Member>,

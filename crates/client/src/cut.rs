@@ -70,7 +70,6 @@ fn cut_body(body: Body) -> Body {
     Body::new(StreamBody::new(frames))
 }
 
-/// Cuts a response.
 #[derive(Default)]
 struct Cutter {
     /// Came, and is not yet used.

@@ -57,22 +57,14 @@ pub enum InvalidEndpoint {
     },
     /// An `https` URL, and no TLS material to verify it with.
     #[error("endpoint {url} needs TLS material")]
-    TlsMissing {
-        /// The URL.
-        url: String,
-    },
+    TlsMissing { url: String },
     /// TLS material, and a URL that would send everything in plain text.
     #[error("endpoint {url} is plain http although TLS is configured")]
-    TlsUnused {
-        /// The URL.
-        url: String,
-    },
+    TlsUnused { url: String },
     /// TLS material that does not fit together.
     #[error("set up TLS for {url}")]
     Tls {
-        /// The URL.
         url: String,
-        /// Why not.
         #[source]
         source: tonic::transport::Error,
     },
@@ -171,7 +163,6 @@ impl Endpoint {
         }
     }
 
-    /// The member's URL.
     pub fn url(&self) -> &str {
         &self.shared.url
     }

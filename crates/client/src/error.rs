@@ -24,45 +24,33 @@ pub enum Operation {
     MemberAdd,
     /// Makes a learner a voter.
     MemberPromote,
-    /// Removes a member.
     MemberRemove,
-    /// Moves leadership.
     MoveLeader,
     /// Reads with the quorum's agreement.
     LinearizableRead,
     /// Reads what the member has applied.
     SerializableRead,
-    /// Writes a key.
     Put,
-    /// Deletes a key.
     Delete,
     /// Writes a key if it has not changed.
     CompareAndSwap,
-    /// Does a transaction.
     Txn,
-    /// Watches every key.
     Watch,
     /// Asks how long a lease lasts.
     LeaseTerm,
-    /// Lists the leases.
     Leases,
-    /// Grants a lease.
     LeaseGrant,
     /// Begins a lease's term anew.
     LeaseKeepAlive,
-    /// Ends a lease.
     LeaseRevoke,
-    /// Drops old revisions.
     Compact,
     /// Reads the raised alarms.
     Alarms,
-    /// Lowers an alarm.
     Disarm,
     /// Hashes the stored keys.
     HashKv,
     /// Compacts the database file.
     Defragment,
-    /// Streams the database.
     Snapshot,
     /// Trades user and password for a token.
     Authenticate,
@@ -185,7 +173,6 @@ impl Error {
         self
     }
 
-    /// What was asked.
     pub fn operation(&self) -> Operation {
         self.operation
     }
@@ -195,7 +182,6 @@ impl Error {
         &self.endpoint
     }
 
-    /// Why it failed.
     pub fn refusal(&self) -> Refusal {
         self.refusal
     }

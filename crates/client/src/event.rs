@@ -19,18 +19,14 @@ const NOT_AN_EVENT: &str = "an event is not one";
 /// What happened to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// It was written.
     Put,
-    /// It was deleted.
     Delete,
 }
 
 /// One change of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What happened.
     pub kind: EventKind,
-    /// To which key.
     pub key: &'a [u8],
     /// Its value; empty for a deletion.
     pub value: &'a [u8],

@@ -70,7 +70,6 @@ pub enum CasResult {
     },
     /// The key was not as expected, and nothing was written.
     Conflict {
-        /// The store's revision.
         revision: i64,
         /// The key as it is.
         current: Option<KeyValue>,
@@ -115,7 +114,6 @@ impl Endpoint {
         }
     }
 
-    /// Reads one key.
     pub async fn get(&self, key: &[u8], consistency: Consistency) -> Result<Option<KeyValue>, Error> {
         let (_, mut response) = self.range(read_request(key, consistency), consistency).await?;
         Ok(response.kvs.pop())
@@ -140,7 +138,6 @@ impl Endpoint {
         Ok(self.header(Operation::Put, response.header)?.revision)
     }
 
-    /// Deletes one key.
     pub async fn delete(&self, key: &[u8]) -> Result<Deleted, Error> {
         let request = DeleteRangeRequest {
             key: key.to_vec(),

@@ -15,9 +15,7 @@ use crate::stub::maintenance_client::MaintenanceClient;
 /// One member's state, as it sees itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The cluster's id.
     pub cluster_id: u64,
-    /// The member's id.
     pub member_id: u64,
     /// The revision of its store.
     pub revision: i64,
@@ -50,9 +48,7 @@ pub struct Status {
 /// An alarm, and the member it was raised for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Alarm {
-    /// The member.
     pub member_id: u64,
-    /// What is wrong.
     pub kind: AlarmKind,
 }
 
@@ -90,7 +86,6 @@ impl From<AlarmKind> for i32 {
 /// A hash over all keys up to a revision; equal revisions must give equal hashes on all members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashKv {
-    /// The hash.
     pub hash: u32,
     /// The member's current revision.
     pub revision: i64,
@@ -151,7 +146,6 @@ impl Endpoint {
         Ok(response.alarms.into_iter().map(alarm).collect())
     }
 
-    /// Lowers an alarm.
     pub async fn disarm(&self, alarm: Alarm) -> Result<(), Error> {
         let request = AlarmRequest {
             action: AlarmAction::Deactivate.into(),

@@ -38,7 +38,6 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 /// Where a member is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its URL.
     pub url: String,
     /// The name in its certificate, where that is not the host of the URL.
     pub server_name: Option<String>,

@@ -22,14 +22,12 @@ use crate::refusal::{Outcome, Refusal};
 pub struct Target {
     /// The caller's name for it.
     pub label: String,
-    /// Where it is.
     pub endpoint: Endpoint,
 }
 
 /// A failed question, as plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Why it failed.
     pub refusal: Refusal,
     /// Whether it may have taken effect all the same.
     pub outcome: Outcome,
@@ -54,7 +52,6 @@ pub struct MemberView {
     pub label: String,
     /// The URL it was asked at.
     pub url: String,
-    /// Its own state.
     pub status: Result<Status, Failure>,
     /// Whether it served a linearizable read.
     pub linearizable_read: Result<ReadReceipt, Failure>,
@@ -65,7 +62,6 @@ pub struct MemberView {
 pub struct ListedBy {
     /// The label of the member that gave it.
     pub label: String,
-    /// The list.
     pub list: MemberList,
 }
 

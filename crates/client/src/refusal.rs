@@ -122,7 +122,6 @@ refusals! {
     DeadlineExceeded = "no answer came in time",
     /// The reply lacks a required part or contradicts another.
     Malformed = "the reply makes no sense",
-    /// Anything else.
     Other = "the request failed",
 }
 

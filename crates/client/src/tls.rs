@@ -23,18 +23,14 @@ pub struct TlsFiles {
 /// Where a certificate and its key lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityFiles {
-    /// The certificate chain.
     pub cert: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
 /// A client's certificate and key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate chain.
     pub cert_pem: Vec<u8>,
-    /// The private key.
     pub key_pem: Vec<u8>,
 }
 
@@ -52,9 +48,7 @@ pub enum TlsError {
     /// A file could not be read.
     #[error("read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
@@ -63,7 +57,6 @@ pub enum TlsError {
     Certificates {
         /// The file, or what the bytes were given as.
         origin: String,
-        /// Why not.
         #[source]
         source: pem::Error,
     },
@@ -72,14 +65,12 @@ pub enum TlsError {
     Key {
         /// The file, or what the bytes were given as.
         origin: String,
-        /// Why not.
         #[source]
         source: pem::Error,
     },
 }
 
 impl Tls {
-    /// Checks PEM bytes.
     pub fn from_pem(ca_pem: Vec<u8>, identity: Option<Identity>) -> Result<Tls, TlsError> {
         check_certificates(&ca_pem, "the CA bytes")?;
         if let Some(identity) = &identity {

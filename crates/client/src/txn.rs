@@ -12,7 +12,6 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Operation};
 use crate::kv::{Consistency, client};
 
-/// Which keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
     first: Vec<u8>,
@@ -20,7 +19,6 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// This one.
     pub fn one(key: &[u8]) -> Keys {
         Keys {
             first: key.to_vec(),
@@ -28,7 +26,6 @@ impl Keys {
         }
     }
 
-    /// Every key.
     pub fn all() -> Keys {
         Keys {
             first: vec![0],
@@ -76,18 +73,14 @@ impl Keys {
     }
 }
 
-/// What to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    /// Which keys.
     pub keys: Keys,
     /// As of this revision; `None` means now.
     pub revision: Option<i64>,
     /// So many at most; 0 means all, in one answer.
     pub limit: i64,
-    /// Without their values.
     pub keys_only: bool,
-    /// How fresh.
     pub consistency: Consistency,
 }
 
@@ -116,7 +109,6 @@ impl Range {
     }
 }
 
-/// What was there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// The store's revision when it answered.
@@ -133,26 +125,11 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// Last modified at this revision; 0 means that it does not exist.
-    ModRevision {
-        /// Which key.
-        key: Vec<u8>,
-        /// The revision.
-        revision: i64,
-    },
+    ModRevision { key: Vec<u8>, revision: i64 },
     /// Created at this revision; 0 means that it does not exist.
-    CreateRevision {
-        /// Which key.
-        key: Vec<u8>,
-        /// The revision.
-        revision: i64,
-    },
+    CreateRevision { key: Vec<u8>, revision: i64 },
     /// It has this value.
-    Value {
-        /// Which key.
-        key: Vec<u8>,
-        /// The value.
-        value: Vec<u8>,
-    },
+    Value { key: Vec<u8>, value: Vec<u8> },
 }
 
 impl Condition {
@@ -179,16 +156,12 @@ impl Condition {
 /// What a transaction does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    /// Writes a key.
     Put {
-        /// Which.
         key: Vec<u8>,
-        /// What.
         value: Vec<u8>,
         /// The lease it hangs on, or 0.
         lease: i64,
     },
-    /// Deletes keys.
     Delete(Keys),
 }
 
@@ -216,7 +189,6 @@ impl Op {
 /// A transaction: if every condition holds, all of one list is done, otherwise all of the other, in one revision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Txn {
-    /// What must hold.
     pub conditions: Vec<Condition>,
     /// What is done then.
     pub then: Vec<Op>,
@@ -227,7 +199,6 @@ pub struct Txn {
 /// What a transaction led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxnDone {
-    /// Every condition held.
     pub held: bool,
     /// The store's revision afterwards.
     pub revision: i64,
@@ -243,7 +214,6 @@ pub struct RangeDeleted {
 }
 
 impl Endpoint {
-    /// Reads keys.
     pub async fn read_range(&self, range: Range) -> Result<Page, Error> {
         let consistency = range.consistency;
         let (header, response) = self.range(range.request(), consistency).await?;
@@ -304,7 +274,6 @@ impl Endpoint {
         })
     }
 
-    /// Does a transaction.
     pub async fn txn(&self, txn: Txn) -> Result<TxnDone, Error> {
         let request = TxnRequest {
             compare: txn.conditions.into_iter().map(Condition::compare).collect(),

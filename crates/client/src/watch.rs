@@ -61,7 +61,6 @@ pub struct Watching {
 /// What a watch brought.
 #[derive(Debug)]
 pub enum Watched {
-    /// Changes.
     Events(Batch),
     /// Nothing happened up to this revision. On patches before 3.4.25 and 3.5.8 events of it may still come.
     Progress {
@@ -75,7 +74,6 @@ pub enum Watched {
     },
     /// etcd ended the watch.
     Cancelled {
-        /// Its words.
         why: String,
     },
 }
@@ -101,12 +99,10 @@ impl Batch {
         }
     }
 
-    /// How many events.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// No events.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -235,7 +231,6 @@ impl Watching {
         self.member_id
     }
 
-    /// Its cluster.
     pub fn cluster_id(&self) -> u64 {
         self.cluster_id
     }

@@ -23,7 +23,6 @@ mod tests;
 pub struct Violation {
     /// The number in the safety list.
     pub rule: u8,
-    /// What exactly.
     pub what: String,
 }
 
@@ -70,7 +69,6 @@ pub fn check(
     found
 }
 
-/// Collects violations.
 pub(crate) fn refuse(found: &mut Vec<Violation>, rule: u8, what: impl Into<String>) {
     found.push(Violation {
         rule,
@@ -95,7 +93,6 @@ pub(crate) fn voters_but(observed: &Observed, except: Option<crate::model::Membe
     (voters.len(), healthy.count())
 }
 
-/// More than half.
 pub(crate) fn majority(healthy: usize, all: usize) -> bool {
     healthy * 2 > all
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::model::{Observed, Time, Version, VersionPath, quorum};
 
-/// One guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Guard {
     /// A first start (`new`, or joining) only on a volume that provably never ran. Without it a member wiped while
@@ -30,7 +29,6 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// All of them.
     pub const ALL: [Guard; 7] = [
         Guard::FreshVolume,
         Guard::NewIdForWiped,
@@ -47,7 +45,6 @@ impl Guard {
 pub struct Guards(u32);
 
 impl Guards {
-    /// Every guard on.
     pub fn all() -> Self {
         Self(u32::MAX)
     }

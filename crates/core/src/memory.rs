@@ -93,29 +93,24 @@ pub enum Mark {
 /// A membership change that may or may not have happened yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Which.
     pub kind: ChangeKind,
     /// Since when it is intended.
     pub since: Time,
 }
 
-/// The three changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChangeKind {
     /// A learner with this peer URL.
     AddLearner(PeerUrl),
     /// This learner becomes a voter.
     Promote(MemberId),
-    /// This member goes.
     Remove(MemberId),
 }
 
 /// One member is being restarted on purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// Which.
     pub ordinal: Ordinal,
-    /// Since when.
     pub since: Time,
     /// Not to run something else yet, but to take a raft snapshot first.
     pub settle: bool,
@@ -133,7 +128,6 @@ pub struct Handover {
 /// A learner's progress, to tell slow from stuck.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnerWatch {
-    /// Which learner.
     pub member: MemberId,
     /// The highest index it was seen to have applied.
     pub applied: u64,

@@ -28,7 +28,6 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// What is waited for.
     pub waits: Vec<Wait>,
-    /// What stops it.
     pub blocks: Vec<Block>,
     /// When to look again at the latest.
     pub next_look: Duration,

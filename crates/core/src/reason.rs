@@ -10,7 +10,6 @@ use crate::model::{Ordinal, Time};
 /// Something the plan waits for; it passes by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Why.
     pub reason: WaitReason,
     /// The member concerned, if it is one.
     pub member: Option<Ordinal>,
@@ -23,7 +22,6 @@ pub struct Wait {
 /// Something that stops the plan until a person (or the world) changes something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Why.
     pub reason: BlockReason,
     /// The member concerned, if it is one.
     pub member: Option<Ordinal>,
@@ -40,7 +38,6 @@ macro_rules! reasons {
         }
 
         impl $name {
-            /// All of them.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
             /// The name used in conditions, events, metrics and `quorate explain`.

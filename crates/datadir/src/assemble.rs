@@ -39,7 +39,6 @@ pub struct Assembly<'a> {
     /// Revisions of the base above this one are left out; `None` or 0: none are. Where later rows come behind it, a base
     /// may also end before.
     pub to_revision: Option<i64>,
-    /// What came after.
     pub later: Option<LaterRows<'a>>,
     /// Leases that are there then, besides those of the base; of one that the base has the base's counts.
     pub leases: Vec<Lease>,
@@ -54,7 +53,6 @@ pub struct Assembly<'a> {
 pub enum Base<'a> {
     /// A file of this machine: a snapshot, or the database of a member.
     File {
-        /// Which.
         path: PathBuf,
         /// Take one that has no hash behind it, if it holds together.
         skip_hash_check: bool,
@@ -134,14 +132,12 @@ pub(crate) trait Shape {
     fn bump(&self) -> Option<i64>;
 }
 
-/// What it became.
 #[derive(Debug)]
 pub(crate) struct Made {
     /// The revision its etcd will be at.
     pub(crate) revision: i64,
     /// What it was compacted from has this HashKV, with the same compaction.
     pub(crate) hash: Option<u32>,
-    /// Its bytes.
     pub(crate) size: u64,
     /// Keys that go with a lease that is not there.
     pub(crate) without_lease: u64,
@@ -305,9 +301,7 @@ pub(crate) fn assemble(
     })
 }
 
-/// What was gathered.
 struct Gathered {
-    /// Its last revision.
     end: i64,
     /// Revisions go on from a higher one now.
     bumped: bool,

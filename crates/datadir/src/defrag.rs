@@ -17,14 +17,10 @@ use crate::progress::Progress;
 use crate::rewrite::{Changes, Nothing, rewrite};
 use crate::{Error, digest};
 
-/// What it brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defragmented {
-    /// The file.
     pub path: PathBuf,
-    /// Its length before.
     pub before: u64,
-    /// Its length now.
     pub after: u64,
     /// The size of its pages, before and now.
     pub page_size: u32,

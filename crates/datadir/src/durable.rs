@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Error {
     /// What was being done, e.g. `read`.
     pub doing: &'static str,
-    /// To what.
     pub path: PathBuf,
-    /// Why not.
     #[source]
     pub source: io::Error,
 }
@@ -124,7 +122,6 @@ impl Draft {
         &self.temporary
     }
 
-    /// Where to write.
     pub fn file(&self) -> &File {
         &self.file
     }

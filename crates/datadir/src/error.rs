@@ -11,34 +11,27 @@ pub enum Error {
     /// A directory could not be listed.
     #[error("cannot list {}", path.display())]
     List {
-        /// The directory.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file could not be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The database could not be locked, for another reason than that it is locked already.
     #[error("cannot lock {}", path.display())]
     Lock {
-        /// The database.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The directory is in use.
     #[error("{} is in use{}", path.display(), holder.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     InUse {
-        /// The data directory.
         path: PathBuf,
         /// The process that has it, if it could be found.
         holder: Option<u32>,
@@ -52,11 +45,9 @@ pub enum Error {
     /// The directory could not be renamed.
     #[error("cannot move {} to {}", from.display(), target.display())]
     Move {
-        /// The directory.
         from: PathBuf,
         /// Where it should have gone.
         target: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -65,25 +56,20 @@ pub enum Error {
     SyncParent {
         /// Where it is now.
         target: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file could not be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// What a file holds does not hold together.
     #[error("{} is damaged: {place}: {why}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// Where in it.
         place: String,
         /// What is wrong there.
         why: String,
@@ -94,7 +80,6 @@ pub enum Error {
         /// Why, in the words of whoever was to bring it.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It was cancelled.
     #[error("cancelled; nothing was changed")]
     Cancelled,
     /// It can be done, and is not, for safety's sake or because it makes no sense.
@@ -131,7 +116,6 @@ impl Error {
         }
     }
 
-    /// A refusal.
     pub(crate) fn refused(what: impl Into<String>, advice: impl Into<String>) -> Error {
         Error::Refused {
             what: what.into(),

@@ -23,7 +23,6 @@ const LEFTOVERS_MAX: usize = 64;
 pub struct Inspection {
     /// The member; none if the log is damaged before it says so.
     pub member_id: Option<u64>,
-    /// The cluster.
     pub cluster_id: Option<u64>,
     /// How many segments the log has.
     pub segments: u64,
@@ -48,10 +47,8 @@ pub struct Inspection {
     pub end: End,
 }
 
-/// A snapshot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapFileFound {
-    /// Where it is.
     pub path: PathBuf,
     /// What it says, or why etcd would not take it.
     pub content: Result<SnapFile, String>,
@@ -62,13 +59,11 @@ pub struct SnapFileFound {
 /// A database that a leader sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// Where it is.
     pub path: PathBuf,
     /// The index of the last entry in it.
     pub index: u64,
 }
 
-/// Inspects `data_dir`.
 pub fn inspect(data_dir: &Path) -> Result<Inspection, Error> {
     inspect_with_log(data_dir, &data_dir.join("member").join("wal"))
 }

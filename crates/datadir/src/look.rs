@@ -23,7 +23,6 @@ const MAX_NAMED: usize = 64;
 pub enum Look {
     /// There is no directory, or no `member` in it: nothing was ever started here.
     Empty,
-    /// A member's data.
     Data(Identity),
     /// A log that nothing was ever written to: the member has promised nothing to anyone, neither a vote nor an entry.
     /// etcd ended between making its log and its first write. It does not recover from that: started again, it waits
@@ -31,7 +30,6 @@ pub enum Look {
     Unborn {
         /// Who it would have been.
         member_id: u64,
-        /// In which cluster.
         cluster_id: u64,
     },
     /// There is a `member` directory without a log: etcd was stopped before it had an identity, or the log was
@@ -52,9 +50,7 @@ pub enum Look {
 /// Whose data it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The member.
     pub member_id: u64,
-    /// The cluster.
     pub cluster_id: u64,
     /// How many log segments there are.
     pub wal_segments: u64,
@@ -62,7 +58,6 @@ pub struct Identity {
     pub first_segment: SegmentName,
     /// The last of them.
     pub last_segment: SegmentName,
-    /// The database.
     pub db: Db,
     /// The storage version etcd 3.6 and newer write, once the cluster's version is decided.
     pub storage_version: Option<Version>,
@@ -81,7 +76,6 @@ pub enum Db {
     Present {
         /// The size of its pages.
         page_size: u32,
-        /// The last transaction.
         transaction: u64,
         /// One of its two meta pages is not valid; the other counts.
         one_meta_damaged: bool,
@@ -93,7 +87,6 @@ pub fn db_path(data_dir: &Path) -> PathBuf {
     data_dir.join("member").join("snap").join("db")
 }
 
-/// Looks at `data_dir`.
 pub fn look(data_dir: &Path) -> Result<Look, Error> {
     let member = data_dir.join("member");
     match fs::metadata(&member) {

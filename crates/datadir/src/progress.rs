@@ -35,7 +35,6 @@ impl Progress {
         Ok(())
     }
 
-    /// Bytes done.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }

@@ -45,9 +45,7 @@ const SURVEY_BYTES_MAX: usize = 256 << 20;
 /// Why an entry is not applied here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// The entry.
     pub index: u64,
-    /// Its kind.
     pub kind: &'static str,
     /// What is not known.
     pub why: String,
@@ -82,7 +80,6 @@ impl Kinds {
         *self.0.entry(kind).or_default() += 1;
     }
 
-    /// Counts an entry.
     pub(crate) fn count(&mut self, entry: &Entry<'_>) {
         self.add(Command::of(entry).kind());
     }
@@ -122,7 +119,6 @@ impl fmt::Display for Kinds {
 pub(crate) enum Takes {
     /// Keys, leases, users, alarms: what a client asks for.
     Request,
-    /// The members.
     Members,
     /// The cluster they are: its version.
     Cluster,

@@ -36,9 +36,7 @@ pub struct Restore {
     pub data_dir: PathBuf,
     /// Where the log goes, if not into the directory.
     pub wal_dir: Option<PathBuf>,
-    /// The member's name.
     pub name: String,
-    /// All members, `name=url,…`.
     pub initial_cluster: String,
     /// The new cluster's token. A fresh one keeps members of the old cluster from talking to the new one.
     pub token: String,
@@ -54,12 +52,9 @@ pub struct Restore {
     pub for_version: Option<Version>,
 }
 
-/// What was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// The member.
     pub member_id: u64,
-    /// The cluster.
     pub cluster_id: u64,
     /// The revision its etcd will be at.
     pub revision: i64,
@@ -74,7 +69,6 @@ pub struct Restored {
 /// The members of a cluster that is restored.
 #[derive(Debug, Clone)]
 pub struct Members {
-    /// All members, `name=url,…`.
     pub initial_cluster: String,
     /// The new cluster's token.
     pub token: String,
@@ -89,7 +83,6 @@ pub struct Members {
 /// A member whose directory is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seat {
-    /// Its name.
     pub name: String,
     /// Its peer URLs, comma-separated.
     pub peer_urls: String,
@@ -99,7 +92,6 @@ pub struct Seat {
     pub wal_dir: Option<PathBuf>,
 }
 
-/// Makes the directory.
 pub fn restore(wanted: &Restore, progress: &Progress) -> Result<Restored, Error> {
     let members = Members {
         initial_cluster: wanted.initial_cluster.clone(),

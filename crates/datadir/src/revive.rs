@@ -33,7 +33,6 @@ const KEYS_BYTES_MAX: usize = 512 << 20;
 /// What to make a snapshot of.
 #[derive(Debug, Clone, Copy)]
 pub struct Revive<'a> {
-    /// The member's directory.
     pub data_dir: &'a Path,
     /// Where its log is, if not in its place in the directory.
     pub wal_dir: Option<&'a Path>,
@@ -63,11 +62,9 @@ pub struct Revived {
     pub beyond_commit: u64,
     /// How long what was being written to the log when it ended is; like etcd, this passes over it.
     pub torn_bytes: u64,
-    /// Its length.
     pub bytes: u64,
 }
 
-/// Where it stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
     /// The entry, and what is not known of it.

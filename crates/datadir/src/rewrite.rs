@@ -105,7 +105,6 @@ impl Changes {
 
 /// Rows of `key` that come after all that are there.
 pub trait Later {
-    /// The next one.
     fn next(&mut self) -> Result<Option<KeyAndValue<'_>>, Error>;
 
     /// Told before the first is asked for: the revision that they come behind.
@@ -119,7 +118,6 @@ pub trait Later {
     }
 }
 
-/// None.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nothing;
 
@@ -129,7 +127,6 @@ impl Later for Nothing {
     }
 }
 
-/// What was written.
 #[derive(Debug)]
 pub struct Written {
     /// The file, not synced.

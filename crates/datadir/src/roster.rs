@@ -26,16 +26,13 @@ pub struct Roster {
     pub token: String,
     /// The members, by their ids.
     pub members: Vec<RosterMember>,
-    /// The cluster's id.
     pub cluster_id: u64,
 }
 
 /// A member of a new cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RosterMember {
-    /// Its id.
     pub id: u64,
-    /// Its name.
     pub name: String,
     /// Where the others reach it, sorted.
     pub peer_urls: Vec<String>,

@@ -6,7 +6,6 @@ use crate::Error;
 use crate::mvcc::{KeyIndex, KeyValue, RowKey, Source, bucket};
 use crate::progress::Progress;
 
-/// The numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// CRC-32C of all buckets: their names, and every row's key and value.
@@ -27,7 +26,6 @@ pub struct Status {
     pub has_digest: bool,
 }
 
-/// Reads them.
 pub fn status(source: &Source, progress: &Progress) -> Result<Status, Error> {
     let bolt = source.bolt();
     progress.expect(bolt.size());

@@ -9,13 +9,9 @@ use crate::Error;
 /// A minor of etcd 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// 3.4
     V3_4,
-    /// 3.5
     V3_5,
-    /// 3.6
     V3_6,
-    /// 3.7
     V3_7,
 }
 

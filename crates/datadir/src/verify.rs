@@ -16,7 +16,6 @@ use crate::{Error, digest};
 /// What was found intact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The pages.
     pub structure: Structure,
     /// The hash behind them, which is right; `None` if there is none.
     pub digest: Option<[u8; 32]>,
@@ -46,7 +45,6 @@ impl Verdict {
 /// A member's directory that was found intact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberVerdict {
-    /// Its database.
     pub database: Verdict,
     /// Its log and its snapshot files.
     pub log: Inspection,

@@ -16,11 +16,9 @@ use crate::{Error, Root};
 pub(crate) struct Prepared {
     /// For quorate's own connections.
     pub(crate) tls: Tls,
-    /// Of the authority.
     pub(crate) fingerprint: String,
     /// The authority is new: what trusted the former one must be restarted, all at once.
     pub(crate) authority_changed: bool,
-    /// The files changed.
     pub(crate) changed: bool,
 }
 

@@ -34,7 +34,6 @@ const REPORT_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackupStatus {
-    /// The archive's address.
     pub archive: String,
     /// The agent's process, while one runs.
     pub pid: Option<u32>,
@@ -42,13 +41,11 @@ pub struct BackupStatus {
     pub restarts: u32,
     /// How it ended last, if it did.
     pub ended: Option<String>,
-    /// Its log.
     pub log: PathBuf,
     /// What it last said of itself.
     pub report: Option<serde_json::Value>,
 }
 
-/// The agent's process.
 #[derive(Debug)]
 pub(crate) struct Companion {
     launcher: PathBuf,
@@ -65,7 +62,6 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// None runs yet.
     pub(crate) fn new(launcher: PathBuf, root: Root) -> Companion {
         Companion {
             launcher,
@@ -114,7 +110,6 @@ impl Companion {
         news
     }
 
-    /// Notices its end.
     fn reap(&mut self) -> Option<String> {
         let (child, since) = self.running.as_mut()?;
         let how = match child.try_wait() {

@@ -35,11 +35,9 @@ pub struct Supervisor {
     identity: Identity,
     /// The manifest it works from.
     pub manifest: PathBuf,
-    /// quorate's own version.
     pub quorate: String,
     /// Since when, RFC 3339.
     pub since: String,
-    /// It runs now.
     #[serde(skip)]
     pub running: bool,
 }
@@ -57,7 +55,6 @@ impl Supervisor {
         })
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.identity.pid
     }
@@ -88,15 +85,12 @@ impl Supervisor {
 pub enum Down {
     /// The supervisor stopped its members and itself.
     Stopped {
-        /// Which it was.
         pid: u32,
     },
     /// No supervisor ran; members it had left behind were stopped.
     Leftovers {
-        /// How many.
         members: usize,
     },
-    /// Nothing ran.
     NothingRan,
 }
 

@@ -17,9 +17,7 @@ pub enum Error {
     File {
         /// What was being done, e.g. `read`.
         doing: &'static str,
-        /// To what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -29,9 +27,7 @@ pub enum Error {
          name another with --root or QUORATE_ROOT", path.display()
     )]
     Root {
-        /// The directory.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -44,7 +40,6 @@ pub enum Error {
          stop it with `quorate down --root {}`", root.display(), holder, root.display(), root.display()
     )]
     Held {
-        /// The root.
         root: PathBuf,
         /// ` (pid 123, since …)`, or nothing where it is not known.
         holder: String,
@@ -67,9 +62,7 @@ pub enum Error {
          (--root), or give the manifest its old name back", root.display()
     )]
     OtherCluster {
-        /// The root.
         root: PathBuf,
-        /// Whose it is.
         present: String,
         /// What the manifest says.
         wanted: String,
@@ -82,7 +75,6 @@ pub enum Error {
     JournalMissing {
         /// Where it should be.
         journal: PathBuf,
-        /// Directories with data.
         data: Vec<PathBuf>,
     },
     /// The journal cannot be understood.
@@ -91,7 +83,6 @@ pub enum Error {
          wrote it", journal.display()
     )]
     JournalUnusable {
-        /// The file.
         journal: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -102,7 +93,6 @@ pub enum Error {
     /// The etcd named by the user cannot be used.
     #[error("{} cannot be used as etcd: {why}; name an etcd binary with --etcd, or leave --etcd out", path.display())]
     BadEtcd {
-        /// What was named.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -110,20 +100,13 @@ pub enum Error {
     /// Certificates could not be made.
     #[error("cannot prepare the certificates in {}", dir.display())]
     Certificates {
-        /// The certificate directory.
         dir: PathBuf,
-        /// Why not.
         #[source]
         source: quorate_pki::Error,
     },
     /// The certificates could not be loaded for the client.
     #[error("cannot use the client certificate in {}: {why}", dir.display())]
-    ClientTls {
-        /// The certificate directory.
-        dir: PathBuf,
-        /// Why not.
-        why: String,
-    },
+    ClientTls { dir: PathBuf, why: String },
     /// No ports for the first members.
     #[error(
         "no free ports for {members} members were found; set spec.host.clientPort and spec.host.peerPort"
@@ -137,7 +120,6 @@ pub enum Error {
         "{member} cannot be started: {why}, or give the cluster other ports (spec.host.clientPort, peerPort)"
     )]
     PortTaken {
-        /// Which member.
         member: String,
         /// The port and who has it.
         why: String,
@@ -145,45 +127,28 @@ pub enum Error {
     /// The launcher got a text it cannot read.
     #[error("cannot read the launch specification")]
     LaunchSpec {
-        /// Why not.
         #[source]
         source: serde_json::Error,
     },
     /// A member was not launched because it would not have been safe.
     #[error("{member} is not launched: {why}")]
-    LaunchRefused {
-        /// Which.
-        member: String,
-        /// Why.
-        why: String,
-    },
+    LaunchRefused { member: String, why: String },
     /// Data cannot be moved because a process has it.
     #[error("{} is not moved: the process of {member} still has it", volume.display())]
-    DataInUse {
-        /// Whose process.
-        member: String,
-        /// Which data.
-        volume: PathBuf,
-    },
+    DataInUse { member: String, volume: PathBuf },
     /// The launcher could not be run.
     #[error("cannot run {} to launch {member}", program.display())]
     Spawn {
-        /// Which member.
         member: String,
-        /// The launcher.
         program: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
     /// etcd could not be executed.
     #[error("cannot execute {} for {member}", program.display())]
     Exec {
-        /// Which member.
         member: String,
-        /// The binary.
         program: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -192,9 +157,7 @@ pub enum Error {
     Process {
         /// What was being done, e.g. `signal`.
         doing: &'static str,
-        /// Which.
         pid: u32,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -204,7 +167,6 @@ pub enum Error {
     /// An etcd that was to replay a log did not.
     #[error("{} did not replay the log: {why}", etcd.display())]
     Replay {
-        /// The binary.
         etcd: PathBuf,
         /// What happened, and the last it said.
         why: String,
@@ -212,7 +174,6 @@ pub enum Error {
     /// An etcd that was to serve data did not.
     #[error("{} did not serve the data: {why}", etcd.display())]
     Serve {
-        /// The binary.
         etcd: PathBuf,
         /// What happened, and the last it said.
         why: String,
@@ -220,7 +181,6 @@ pub enum Error {
     /// Something did not end in time.
     #[error("{what} did not end within {} s", limit.as_secs())]
     StillRunning {
-        /// What.
         what: String,
         /// How long it was given.
         limit: std::time::Duration,

@@ -20,7 +20,6 @@ use crate::run::launch::Launch;
 use crate::{Error, supervise};
 
 impl Ground {
-    /// Does `step`.
     pub(crate) async fn execute(&mut self, step: &Step, observed: &Observed, config: &str) -> StepResult {
         match step {
             Step::Start {

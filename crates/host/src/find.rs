@@ -28,7 +28,6 @@ const ENTRIES_MAX: usize = 256;
 /// An etcd that can be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdBinary {
-    /// Where, absolute.
     pub path: PathBuf,
     /// What it says it is.
     pub version: Version,
@@ -45,7 +44,6 @@ pub struct Places {
     pub root_bin: Option<PathBuf>,
     /// The cache: `etcd/<version>/etcd` in it.
     pub cache: Option<PathBuf>,
-    /// The search path.
     pub path: Option<OsString>,
 }
 
@@ -96,7 +94,6 @@ impl Places {
     }
 }
 
-/// `${QUORATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quorate}`.
 pub fn default_cache() -> Option<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)
@@ -299,7 +296,6 @@ fn names_in(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Runs `path --version`.
 fn ask_version(path: &Path) -> Result<Version, String> {
     let spawned = Command::new(path)
         .arg("--version")

@@ -18,7 +18,6 @@ const LINES_MAX: usize = 65_536;
 /// The longest command shown.
 const COMMAND_MAX: usize = 100;
 
-/// A process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) pid: u32,

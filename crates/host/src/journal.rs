@@ -33,7 +33,6 @@ pub(crate) struct Journal {
     pub(crate) tls: bool,
     /// The ports, by member.
     pub(crate) ports: BTreeMap<Ordinal, Ports>,
-    /// The planner's memory.
     pub(crate) memory: Memory,
 }
 

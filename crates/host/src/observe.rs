@@ -28,7 +28,6 @@ pub(crate) struct Seen {
 }
 
 impl Ground {
-    /// Looks at everything.
     pub(crate) async fn observe(&mut self, spec: &Spec, last: Option<Outcome>) -> Seen {
         let at = supervise::now();
         let mut problems = Vec::new();

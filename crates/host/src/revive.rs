@@ -48,7 +48,6 @@ pub struct Made {
     pub left_out: Kinds,
 }
 
-/// Makes the snapshot.
 pub fn revive(
     wanted: &Revive<'_>,
     places: &Places,

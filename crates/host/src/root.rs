@@ -77,7 +77,6 @@ impl Root {
             .map_err(failed)
     }
 
-    /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -92,22 +91,18 @@ impl Root {
         self.path.join("lock")
     }
 
-    /// Who supervises.
     pub(crate) fn supervisor(&self) -> PathBuf {
         self.path.join("supervisor.json")
     }
 
-    /// The memory.
     pub fn journal(&self) -> PathBuf {
         self.path.join("journal.json")
     }
 
-    /// The last status.
     pub(crate) fn status(&self) -> PathBuf {
         self.path.join("status.json")
     }
 
-    /// The certificates.
     pub fn pki(&self) -> PathBuf {
         self.path.join("pki")
     }
@@ -117,7 +112,6 @@ impl Root {
         self.path.join("bin")
     }
 
-    /// All members' volumes.
     pub(crate) fn members(&self) -> PathBuf {
         self.path.join("members")
     }
@@ -152,12 +146,10 @@ impl Root {
         self.run().join(format!("{member}-{generation}.first"))
     }
 
-    /// All logs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.path.join("logs")
     }
 
-    /// A member's log.
     pub fn log(&self, member: &MemberName) -> PathBuf {
         self.logs().join(format!("{member}.log"))
     }

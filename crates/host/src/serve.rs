@@ -24,11 +24,9 @@ const HASH_LIMIT: Duration = Duration::from_secs(600);
 /// What is to be served.
 #[derive(Debug, Clone, Copy)]
 pub struct Serve<'a> {
-    /// The data directory.
     pub data_dir: &'a Path,
     /// An empty directory of this user's alone, to run in.
     pub work: &'a Path,
-    /// The member's name.
     pub name: &'a str,
     /// The minor of etcd 3 that the data is of.
     pub minor: u32,
@@ -36,10 +34,8 @@ pub struct Serve<'a> {
     pub revision: i64,
 }
 
-/// What it said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The hash.
     pub hash: u32,
     /// With history compacted up to there; -1 if never.
     pub compact_revision: i64,

@@ -17,11 +17,8 @@ use crate::ground::Ground;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The cluster's name.
     pub cluster: String,
-    /// Its root directory.
     pub root: PathBuf,
-    /// Who runs it.
     pub supervisor: SupervisorStatus,
     /// The manifest in use.
     pub manifest: PathBuf,
@@ -37,11 +34,9 @@ pub struct Status {
     pub plan: Vec<String>,
     /// What is waited for.
     pub waits: Vec<Wait>,
-    /// What stops it.
     pub blocks: Vec<Block>,
     /// Faults of the manifest, warnings, steps that failed last.
     pub problems: Vec<String>,
-    /// Where clients connect.
     pub endpoints: Vec<String>,
     /// What clients connect with; absent where TLS is off.
     pub certs: Option<Certs>,
@@ -52,11 +47,9 @@ pub struct Status {
     pub updated_at: String,
 }
 
-/// The supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SupervisorStatus {
-    /// Its process.
     pub pid: u32,
     /// Since when, RFC 3339.
     pub since: String,
@@ -64,31 +57,23 @@ pub struct SupervisorStatus {
     pub running: bool,
 }
 
-/// What is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Wanted {
-    /// How many members.
     pub replicas: u32,
-    /// Which etcd.
     pub version: String,
-    /// Touch nothing.
     pub paused: bool,
 }
 
-/// One member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Member {
-    /// `<cluster>-<ordinal>`.
     pub name: String,
     /// etcd's id, in hexadecimal, once known.
     pub id: Option<String>,
-    /// Its place.
     pub ordinal: u32,
     /// A linearizable read through it succeeded (for a learner: it answers).
     pub healthy: bool,
-    /// It leads.
     pub leader: bool,
     /// It does not vote yet.
     pub learner: bool,
@@ -110,9 +95,7 @@ pub struct Member {
     pub process: String,
     /// How often it was started again since this supervisor began.
     pub restarts: u32,
-    /// Its log.
     pub log: PathBuf,
-    /// Its data directory.
     pub data_dir: PathBuf,
 }
 
@@ -120,11 +103,8 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Wait {
-    /// See `quorate explain`.
     pub reason: String,
-    /// The member concerned.
     pub member: Option<String>,
-    /// For people.
     pub detail: String,
     /// When it is looked at again, RFC 3339.
     pub until: Option<String>,
@@ -134,11 +114,8 @@ pub struct Wait {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Block {
-    /// See `quorate explain`.
     pub reason: String,
-    /// The member concerned.
     pub member: Option<String>,
-    /// For people.
     pub detail: String,
 }
 
@@ -146,11 +123,8 @@ pub struct Block {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Certs {
-    /// The authority.
     pub ca: PathBuf,
-    /// The client's certificate.
     pub cert: PathBuf,
-    /// Its key.
     pub key: PathBuf,
 }
 

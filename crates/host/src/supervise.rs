@@ -44,7 +44,6 @@ const PROBLEMS_MAX: usize = 16;
 /// What a supervisor needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The root directory.
     pub root: PathBuf,
     /// The manifest; `cluster.yaml` in the root where none is named.
     pub manifest: Option<PathBuf>,
@@ -60,7 +59,6 @@ pub struct Options {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Something happened.
     Line(String),
     /// All members are healthy and nothing is left to do: for the first time, or again after a change.
     Ready(Box<Status>),

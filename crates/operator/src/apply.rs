@@ -25,7 +25,6 @@ pub const FIELD_MANAGER: &str = "quorate";
 /// What an effect came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It was done.
     It,
     /// What was to be made was there already, and is ours.
     Nothing,

@@ -19,11 +19,9 @@ use crate::names::Names;
 pub struct Plot<'a> {
     /// What it is called.
     pub names: &'a Names,
-    /// What is wanted.
     pub cluster: &'a Cluster,
     /// What it is owned by.
     pub owner: &'a OwnerReference,
-    /// The images.
     pub images: &'a Images,
     /// Whom members trust, if they speak TLS and it is known.
     pub trusted: Option<&'a str>,
@@ -32,7 +30,6 @@ pub struct Plot<'a> {
 /// Where images come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
-    /// quorate's own.
     pub quorate: String,
     /// The repository of etcd's; the tag is its version.
     pub etcd: String,

@@ -14,7 +14,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt;
 use quorate_api::crd::EtcdPeer;
 
-/// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Make an object, if there is none of that name.
@@ -22,52 +21,33 @@ pub enum Effect {
     /// Bring an object of ours to what it should be.
     Apply(Object),
     /// Delete an object: this one, not another of its name.
-    Delete {
-        /// Of which kind.
-        kind: Kind,
-        /// Which.
-        name: String,
-        /// That very one.
-        uid: String,
-    },
-    /// Set annotations.
+    Delete { kind: Kind, name: String, uid: String },
     Annotate {
-        /// Of which kind.
         kind: Kind,
-        /// Which.
         name: String,
-        /// That very one.
         uid: String,
-        /// To what.
         annotations: BTreeMap<String, String>,
     },
     /// Change a Secret, if it is still as it was seen.
     Amend(Amendment),
     /// Make an EtcdPeer one of these owners'.
     Adopt {
-        /// Which.
         name: String,
-        /// That very one.
         uid: String,
         /// By all of these.
         owners: Vec<OwnerReference>,
     },
     /// Have a claim ask for more storage.
     Grow {
-        /// Which.
         name: String,
-        /// That very one.
         uid: String,
         /// How much, as a Kubernetes quantity.
         storage: String,
     },
     /// Set the finalizers of an EtcdPeer.
     Finalizers {
-        /// Which.
         name: String,
-        /// That very one.
         uid: String,
-        /// To these.
         finalizers: Vec<String>,
     },
 }
@@ -129,15 +109,11 @@ impl fmt::Display for Object {
 /// A change to a Secret. What is set to `None` goes; what is not named stays.
 #[derive(Clone, PartialEq)]
 pub struct Amendment {
-    /// Which.
     pub name: String,
-    /// That very one.
     pub uid: String,
     /// As it was seen.
     pub version: String,
-    /// Values.
     pub data: BTreeMap<String, Option<ByteString>>,
-    /// Annotations.
     pub annotations: BTreeMap<String, Option<String>>,
     /// What it is owned by, if that changes.
     pub owner: Option<OwnerReference>,
@@ -207,16 +183,13 @@ pub enum Kind {
 pub struct News {
     /// A word for programs.
     pub reason: &'static str,
-    /// For people.
     pub message: String,
     /// The object it is about, by kind and name: without it, events of one reason are counted as one.
     pub about: (&'static str, String),
-    /// Something is wrong.
     pub warning: bool,
 }
 
 impl News {
-    /// Something was done.
     pub fn done(reason: &'static str, about: (&'static str, &str), message: String) -> News {
         News {
             reason,

@@ -12,7 +12,6 @@ use crate::effect::News;
 /// No event is waited for longer.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Where events go.
 #[derive(Clone)]
 pub struct Reporter(Recorder);
 

@@ -38,7 +38,6 @@ struct Cluster {
     seconds: f64,
 }
 
-/// All figures.
 #[derive(Debug, Default)]
 pub struct Figures {
     clusters: Mutex<BTreeMap<Names, Cluster>>,
@@ -106,7 +105,6 @@ impl Figures {
         self.lock().remove(names);
     }
 
-    /// The text.
     pub fn text(&self, leads: bool, requests: &BTreeMap<Asked, u64>) -> String {
         let all = self.lock();
         let mut page = Page::default();

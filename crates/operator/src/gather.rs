@@ -19,13 +19,9 @@ use crate::slot::{Claim, Owner, Peer};
 /// All objects of one cluster's members.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Its EtcdPeers.
     pub peers: Vec<Arc<EtcdPeer>>,
-    /// Its claims.
     pub claims: Vec<Arc<PersistentVolumeClaim>>,
-    /// Its ReplicaSets.
     pub sets: Vec<Arc<ReplicaSet>>,
-    /// Its pods.
     pub pods: Vec<Arc<Pod>>,
 }
 

@@ -56,7 +56,6 @@ impl Tenure {
 pub struct Pulse(Arc<Mutex<Option<Instant>>>);
 
 impl Pulse {
-    /// It goes on.
     pub fn beat(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

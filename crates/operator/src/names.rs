@@ -12,16 +12,12 @@ pub const APP_LABEL: (&str, &str) = ("app.kubernetes.io/name", "etcd");
 pub const VOLUME_ANNOTATION: &str = "etcd.improbable.io/volume";
 /// Pod annotations that say what the pod was made for.
 pub const GENERATION_ANNOTATION: &str = "etcd.improbable.io/generation";
-/// See [`GENERATION_ANNOTATION`].
 pub const VERSION_ANNOTATION: &str = "etcd.improbable.io/version";
-/// See [`GENERATION_ANNOTATION`].
 pub const CONFIG_ANNOTATION: &str = "etcd.improbable.io/config";
 /// Keeps an EtcdPeer until its claim is deleted. Only a peer that was scaled away carries it.
 pub const CLAIM_FINALIZER: &str = "etcdpeer.etcd.improbable.io/pvc-cleanup";
 
-/// Where clients connect.
 pub const CLIENT_PORT: i32 = 2379;
-/// Where members connect.
 pub const PEER_PORT: i32 = 2380;
 /// Where metrics and readiness are served in plain text when clients speak TLS.
 pub const METRICS_PORT: i32 = 2381;
@@ -29,9 +25,7 @@ pub const METRICS_PORT: i32 = 2381;
 /// One cluster's name and namespace, and what follows from them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Names {
-    /// The namespace.
     pub namespace: String,
-    /// The cluster.
     pub cluster: String,
 }
 

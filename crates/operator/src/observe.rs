@@ -51,9 +51,7 @@ impl Objects {
 pub struct Look<'a> {
     /// What the cluster is called.
     pub names: &'a Names,
-    /// What is wanted.
     pub spec: &'a Spec,
-    /// What is remembered.
     pub memory: &'a Memory,
     /// Whether members speak TLS.
     pub tls: bool,
@@ -90,7 +88,6 @@ impl Look<'_> {
         }
     }
 
-    /// Puts it together.
     pub fn observed(self, objects: &Objects, mut answers: Answers) -> Observed {
         let wanted = (0..self.spec.replicas).map(Ordinal);
         let remembered = self.memory.slots.keys().copied();

@@ -55,7 +55,6 @@ impl<T: Send + 'static> Passes<T> {
         self.tasks.len()
     }
 
-    /// Begins one.
     pub fn begin(&mut self, names: Names, pass: impl Future<Output = T> + Send + 'static) {
         let id = self.tasks.spawn(pass).id();
         self.whose.insert(id, names);

@@ -17,12 +17,9 @@ pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
 /// Kubelet's word for a container that needed more memory than it may have.
 const STARVED: &str = "OOMKilled";
 
-/// A pod, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodState {
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
     /// When it was made.
     pub created: Time,
@@ -45,7 +42,6 @@ pub struct PodState {
 pub struct MadeFor {
     /// Which volume of its slot.
     pub generation: Generation,
-    /// Which etcd.
     pub version: Version,
     /// The digest of its configuration.
     pub config: String,
@@ -60,9 +56,7 @@ pub enum Stage {
     Parked,
     /// It was let through; etcd is about to run.
     Passing,
-    /// etcd runs.
     Running {
-        /// Since when.
         since: Time,
     },
     /// etcd ends again and again.
@@ -74,7 +68,6 @@ pub enum Stage {
 }
 
 impl PodState {
-    /// Reads a pod.
     pub fn of(pod: &Pod) -> PodState {
         let meta = &pod.metadata;
         let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name)).cloned();

@@ -46,17 +46,13 @@ const AT_REST: Duration = Duration::from_secs(5);
 /// What all passes share.
 #[derive(Clone)]
 pub struct Shared {
-    /// The API server.
     pub client: Client,
-    /// What is known.
     pub watches: Watches,
     /// Where images come from.
     pub images: Arc<Images>,
     /// Whether it may act.
     pub tenure: Tenure,
-    /// Where events go.
     pub reporter: Reporter,
-    /// Where figures go.
     pub figures: Arc<Figures>,
     /// What certificates are made with.
     pub certificates: Arc<secure::Settings>,

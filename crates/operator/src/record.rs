@@ -11,7 +11,6 @@ use quorate_core::memory::{Bootstrap, Mark, Slot};
 use quorate_core::model::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Token, Version};
 use serde::{Deserialize, Serialize};
 
-/// The annotation's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeRecord {
@@ -64,7 +63,6 @@ impl VolumeRecord {
         serde_json::from_str(text).ok()
     }
 
-    /// The annotation.
     pub fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

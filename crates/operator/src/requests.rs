@@ -16,7 +16,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// What was asked: the verb, and the resource with its part (`etcdclusters/status`).
 pub type Asked = (&'static str, String);
 
-/// Counters.
 #[derive(Clone, Debug, Default)]
 pub struct Requests(Arc<Mutex<BTreeMap<Asked, u64>>>);
 

@@ -62,9 +62,7 @@ pub enum CannotRun {
     /// The address is taken, or not one of this machine.
     #[error("cannot listen at {address}")]
     Listen {
-        /// The address.
         address: SocketAddr,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },

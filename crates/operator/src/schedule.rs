@@ -51,7 +51,6 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     failures: u32,
-    /// Woken meanwhile.
     again: bool,
 }
 

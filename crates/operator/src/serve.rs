@@ -21,12 +21,9 @@ const LIMITS: Limits = Limits {
     time: Duration::from_secs(30),
 };
 
-/// What is served.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// The figures.
     pub figures: Arc<Figures>,
-    /// Whether it leads.
     pub tenure: Tenure,
     /// What it has asked of the API server.
     pub requests: Requests,
@@ -35,7 +32,6 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves for ever.
     pub async fn run(self, listener: TcpListener) {
         listen::accept(listener, LIMITS, |stream| {
             let served = self.clone();

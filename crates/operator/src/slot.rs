@@ -21,7 +21,6 @@ const REFUSED_MS: u64 = 60_000;
 /// The EtcdPeer of a slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
-    /// Its uid.
     pub uid: String,
     /// It is being deleted.
     pub deleting: bool,
@@ -29,11 +28,8 @@ pub struct Peer {
     pub takes_claim: bool,
     /// The other finalizers that it carries.
     pub finalizers: Vec<String>,
-    /// Whose it is.
     pub owner: Owner,
-    /// Which etcd.
     pub version: Version,
-    /// Which volume.
     pub generation: Generation,
     /// The digest of its configuration.
     pub config: String,
@@ -42,7 +38,6 @@ pub struct Peer {
 /// Whose an EtcdPeer is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Owner {
-    /// This EtcdCluster's.
     Ours,
     /// A former EtcdCluster's of that name: it is on its way out.
     Former,
@@ -56,7 +51,6 @@ pub enum Owner {
 /// The claim of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// Its uid.
     pub uid: String,
     /// It is being deleted.
     pub deleting: bool,
@@ -71,9 +65,7 @@ pub struct Claim {
 /// Everything of one slot.
 #[derive(Clone, Debug, Default)]
 pub struct SlotObjects {
-    /// Its EtcdPeer.
     pub peer: Option<Peer>,
-    /// Its claim.
     pub claim: Option<Claim>,
     /// The uid of its ReplicaSet.
     pub set: Option<String>,
@@ -84,7 +76,6 @@ pub struct SlotObjects {
 }
 
 impl SlotObjects {
-    /// Adds a pod.
     pub fn add_pod(&mut self, pod: &Pod) {
         self.pods.push(PodState::of(pod));
         self.pods

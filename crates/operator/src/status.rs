@@ -15,13 +15,9 @@ use crate::names::Names;
 pub struct Seen<'a> {
     /// What the cluster is called.
     pub names: &'a Names,
-    /// What is wanted.
     pub spec: &'a Spec,
-    /// What was seen.
     pub observed: &'a Observed,
-    /// What is planned.
     pub plan: &'a Plan,
-    /// What is remembered.
     pub memory: &'a Memory,
     /// How many EtcdPeers there are.
     pub peers: usize,
@@ -31,7 +27,6 @@ pub struct Seen<'a> {
     pub warnings: &'a [String],
     /// What the API server did not do as asked, if anything: a reason and a text.
     pub trouble: Option<(&'static str, &'a str)>,
-    /// Now.
     pub now: jiff::Timestamp,
 }
 

@@ -38,7 +38,6 @@ pub struct Material {
 /// A connection that succeeds only with members that are where a stage takes them.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// The stage.
     pub stage: rotation::Stage,
     /// What to connect with.
     pub tls: Tls,

@@ -20,18 +20,13 @@ pub enum Failed {
     /// The API server did not do as asked.
     #[error("{doing}")]
     Api {
-        /// What was asked.
         doing: String,
-        /// Why not.
         #[source]
         source: Box<kube::Error>,
     },
     /// The API server did not answer in time; it may have done it.
     #[error("{doing}: no answer within {} s", EFFECT_LIMIT.as_secs())]
-    Slow {
-        /// What was asked.
-        doing: String,
-    },
+    Slow { doing: String },
     /// These failed, each for itself; the rest of the pass was done.
     #[error("{} requests failed", .0.len())]
     Some(Vec<Failed>),
@@ -146,7 +141,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) left: BTreeSet<&'a str>,
     /// What was to be made, and was there already.
     there: BTreeSet<String>,
-    /// What failed.
     pub(crate) failures: Vec<Failed>,
 }
 

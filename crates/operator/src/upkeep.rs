@@ -30,7 +30,6 @@ use crate::slot::{Owner, Peer, SlotObjects};
 pub struct Whole {
     /// The Services, by name.
     pub services: BTreeMap<String, Service>,
-    /// The budget.
     pub budget: Option<PodDisruptionBudget>,
 }
 

@@ -29,7 +29,6 @@ use crate::observe::Objects;
 use crate::upkeep::Whole;
 use crate::wakeups::Wakeups;
 
-/// All watches.
 #[derive(Clone)]
 pub struct Watches {
     clusters: Store<EtcdCluster>,
@@ -161,7 +160,6 @@ impl Watches {
         names.collect()
     }
 
-    /// One EtcdCluster.
     pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {
         self.clusters
             .get(&ObjectRef::new(&names.cluster).within(&names.namespace))

@@ -13,51 +13,38 @@ pub enum Error {
     /// The directory could not be made or given its mode.
     #[error("cannot prepare the certificate directory {}", dir.display())]
     PrepareDir {
-        /// The directory.
         dir: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// Another process is at work in the directory.
     #[error("another process is changing the certificates in {}; try again when it is done", dir.display())]
-    Busy {
-        /// The directory.
-        dir: PathBuf,
-    },
+    Busy { dir: PathBuf },
     /// A file exists and could not be read (a missing file is no error).
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file could not be written in full and put in its place.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The mode of a private key could not be tightened.
     #[error("cannot make {} readable by its owner only", path.display())]
     Protect {
-        /// The key file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A former CA file could not be moved aside.
     #[error("cannot move {} aside", path.display())]
     MoveAside {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -66,21 +53,18 @@ pub enum Error {
     Issue {
         /// Whom it was for.
         subject: String,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No random bytes for a serial number.
     #[error("cannot get random bytes for a serial number")]
     Random {
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file is not one certificate in PEM form.
     #[error("{} is not a certificate in PEM form: {why}", path.display())]
     NotACertificate {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -89,31 +73,20 @@ pub enum Error {
     #[error(
         "member name {name:?} cannot be used in a file name: use letters, digits, '-', '_' and '.', not '.' first"
     )]
-    MemberName {
-        /// The name.
-        name: String,
-    },
+    MemberName { name: String },
     /// A subject alternative name that is neither an IP address nor a DNS name.
     #[error("{text:?} is neither an IP address nor a DNS name")]
-    San {
-        /// The text.
-        text: String,
-    },
+    San { text: String },
     /// The same member twice.
     #[error("member {name:?} is listed twice")]
-    MemberTwice {
-        /// The name.
-        name: String,
-    },
+    MemberTwice { name: String },
     /// Lifetimes that would have certificates remade on every pass.
     #[error(
         "certificates that live {leaf_lifetime:?} under a CA that lives {ca_lifetime:?} cannot be renewed \
          {renew_before:?} before their end; the three must be in descending order, CA first"
     )]
     Policy {
-        /// The CA's lifetime.
         ca_lifetime: Duration,
-        /// A leaf's lifetime.
         leaf_lifetime: Duration,
         /// How long before the end a renewal is due.
         renew_before: Duration,

@@ -31,9 +31,7 @@ pub(crate) struct Pair {
 /// A certificate and its key as PEM text. Its `Debug` shows neither.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PairPem {
-    /// The certificate.
     pub cert: Vec<u8>,
-    /// Its private key.
     pub key: Vec<u8>,
 }
 

@@ -47,9 +47,7 @@ impl fmt::Debug for Fingerprint {
 pub enum Usage {
     /// Signing in a handshake.
     DigitalSignature,
-    /// Signing other certificates.
     CertSign,
-    /// Signing revocation lists.
     CrlSign,
     /// Being a TLS server.
     ServerAuth,
@@ -66,7 +64,6 @@ pub struct CertInfo {
     pub subject: String,
     /// The common name alone; empty where there is none.
     pub common_name: String,
-    /// Who signed it.
     pub issuer: String,
     /// The DNS names and IP addresses it is valid for.
     pub sans: BTreeSet<San>,

@@ -25,7 +25,6 @@ pub(crate) const BACKDATED: Duration = Duration::from_secs(5 * 60);
 pub struct Leaf<'a> {
     /// Its common name; of a client, the etcd user it stands for.
     pub common_name: &'a str,
-    /// Its organization.
     pub cluster_name: &'a str,
     /// Exactly the names it is valid for.
     pub sans: BTreeSet<San>,
@@ -38,7 +37,6 @@ pub struct Leaf<'a> {
 pub enum LeafUsages {
     /// A member: it serves, and dials others and itself with the same certificate.
     ServerAndClient,
-    /// A client.
     Client,
 }
 

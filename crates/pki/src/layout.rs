@@ -27,7 +27,6 @@ impl Layout {
         Layout { dir: dir.to_owned() }
     }
 
-    /// The directory itself.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

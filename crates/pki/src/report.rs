@@ -41,43 +41,34 @@ impl fmt::Display for Role {
 pub enum Why {
     /// A file is not there.
     Missing {
-        /// The file.
         path: PathBuf,
     },
     /// A file is there and cannot be used.
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
     /// The present CA did not sign it.
     NotSignedByCa,
-    /// It ends soon.
     NearExpiry {
-        /// Its end.
         until: SystemTime,
     },
-    /// It has ended.
     Expired {
-        /// Its end.
         until: SystemTime,
     },
     /// It begins in the future although the CA is valid already: it was made under a clock that was ahead.
     NotYetValid {
-        /// Its beginning.
         from: SystemTime,
     },
     /// It carries other names than wanted.
     WrongSans {
-        /// What it carries.
         found: BTreeSet<San>,
         /// What it should carry.
         wanted: BTreeSet<San>,
     },
     /// It carries another common name than wanted.
     WrongName {
-        /// What it carries.
         found: String,
         /// What it should carry.
         wanted: String,
@@ -135,9 +126,7 @@ pub enum Outcome {
 pub struct PairReport {
     /// What it is for.
     pub role: Role,
-    /// Its files.
     pub paths: PairPaths,
-    /// What was done.
     pub outcome: Outcome,
     /// The key was readable by others, and no longer is. The key itself was kept.
     pub key_mode_fixed: bool,

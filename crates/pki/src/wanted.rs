@@ -16,7 +16,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub enum San {
     /// A DNS name, compared in lower case.
     Dns(String),
-    /// An IP address.
     Ip(IpAddr),
 }
 

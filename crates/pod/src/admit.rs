@@ -48,7 +48,6 @@ pub(crate) enum Act {
     Owner,
     /// Leaves this program for the launcher.
     Program,
-    /// Tells the launcher.
     Launch,
 }
 
@@ -64,7 +63,6 @@ impl Act {
     ];
 }
 
-/// Does everything.
 pub(crate) fn admit(
     gate: &Gate<'_>,
     layout: &Layout,
@@ -78,7 +76,6 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Does one thing.
 pub(crate) fn run(
     act: Act,
     gate: &Gate<'_>,

@@ -29,7 +29,6 @@ pub(crate) fn is_due(layout: &Layout) -> Result<bool, Error> {
     Ok(there(&older)? == Some(true) && there(&own)?.is_none())
 }
 
-/// Adopts it.
 pub(crate) fn adopt(layout: &Layout, record: &mut Record) -> Result<(), Error> {
     let older = layout.older();
     let _lock = match DbLock::try_hold(layout.root()).map_err(data("lock", layout.root()))? {

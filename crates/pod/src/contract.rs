@@ -58,7 +58,6 @@ pub const GO_AHEAD_BYTES_MAX: usize = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// [`FORMAT`].
     pub format: u32,
     /// The id of the volume, kept on it; empty if it has none and none could be made.
     pub volume_id: String,
@@ -66,7 +65,6 @@ pub struct Report {
     pub fresh_id: bool,
     /// The generation that was looked at.
     pub generation: Generation,
-    /// What is there.
     pub volume: Found,
     /// etcd was, or may have been, executed for the first time on this generation. Written by the launcher before it
     /// becomes etcd; a pod that was let through and never came to that leaves no such mark.
@@ -86,25 +84,19 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Found {
-    /// Nothing.
     Empty,
-    /// A member's data.
     Data {
-        /// Whose.
         #[serde(with = "hex")]
         member: MemberId,
-        /// Of which cluster.
         #[serde(with = "hex")]
         cluster: ClusterId,
     },
     /// Something that etcd could not start from.
     Damaged {
-        /// What and where.
         why: String,
     },
     /// It could not be looked at, or is in use; nothing may be concluded.
     Unknown {
-        /// Why not.
         why: String,
     },
 }
@@ -123,24 +115,18 @@ pub struct Started {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GoAhead {
-    /// [`FORMAT`].
     pub format: u32,
     /// The uid of the pod: one that is made in its place does not inherit this.
     pub pod: String,
     /// The id of the volume that this was decided on, as the pod's report gave it.
     pub volume_id: String,
-    /// On which generation.
     pub generation: Generation,
-    /// Which etcd.
     pub version: Version,
-    /// With which configuration.
     pub config: String,
-    /// As what.
     pub how: How,
     /// Whose data must be there, where it goes on from data.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberId>,
-    /// Of which cluster.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
     /// Whether a member has served from this generation, or for a first start from the one before it: what is older than
@@ -155,9 +141,7 @@ pub struct GoAhead {
 pub enum How {
     /// As one of the first members of a new cluster.
     New {
-        /// The bootstrap's token.
         token: Token,
-        /// All first members.
         initial: Vec<(MemberName, PeerUrl)>,
     },
     /// As a member just added.

@@ -18,9 +18,7 @@ pub enum Error {
     File {
         /// What was being done, e.g. `read`.
         doing: &'static str,
-        /// To what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -29,9 +27,7 @@ pub enum Error {
     Data {
         /// What was being done.
         doing: &'static str,
-        /// To which directory.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: quorate_datadir::Error,
     },
@@ -40,16 +36,10 @@ pub enum Error {
         "{} has format {format}, which this quorate does not know; run the quorate that wrote it, or a newer one",
         path.display()
     )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format.
-        format: u32,
-    },
+    Newer { path: PathBuf, format: u32 },
     /// It could be done, and would not be safe.
     #[error("will not start etcd on {}: {why}", volume.display())]
     Refused {
-        /// The volume.
         volume: PathBuf,
         /// Why not, and what to do.
         why: String,
@@ -59,15 +49,12 @@ pub enum Error {
     GaveUp {
         /// How long it was waited.
         after: Duration,
-        /// What for.
         why: String,
     },
     /// etcd could not be executed.
     #[error("cannot execute {}; check that the container's image has an etcd there", program.display())]
     Exec {
-        /// The program.
         program: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },

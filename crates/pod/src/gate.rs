@@ -35,15 +35,12 @@ const JUDGED_EVERY: Duration = Duration::from_secs(2);
 /// What is at the gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate<'a> {
-    /// The volume.
     pub volume: &'a Path,
     /// Which generation of it.
     pub generation: Generation,
     /// Which etcd the pod has.
     pub version: Version,
-    /// With which configuration.
     pub config: &'a str,
-    /// The pod's uid.
     pub pod: &'a str,
     /// Where the go-ahead appears.
     pub go: &'a Path,
@@ -57,21 +54,11 @@ pub struct Gate<'a> {
     pub patience: Duration,
 }
 
-/// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Let it through.
     Pass(Admission),
-    /// Not yet.
-    Wait {
-        /// For people.
-        why: String,
-    },
-    /// Never like this.
-    Refuse {
-        /// For people.
-        why: String,
-    },
+    Wait { why: String },
+    Refuse { why: String },
 }
 
 /// Waits until the start may pass, and lets it through. `waiting` is told what is waited for, once per change.

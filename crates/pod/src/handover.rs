@@ -31,15 +31,10 @@ const SIZE_MAX: u64 = 1024 * 1024;
 #[serde(rename_all = "camelCase")]
 pub struct Launch {
     format: u32,
-    /// The volume.
     pub volume: PathBuf,
-    /// Its id.
     pub volume_id: String,
-    /// Which generation.
     pub generation: Generation,
-    /// etcd's data directory.
     pub data_dir: PathBuf,
-    /// The pod's uid.
     pub pod: String,
     /// What was let through.
     pub started: Started,
@@ -54,7 +49,6 @@ pub struct Launch {
     /// Whose data must be there, once there is data.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberId>,
-    /// Of which cluster.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
 }

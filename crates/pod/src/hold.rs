@@ -37,9 +37,7 @@ pub struct Hold {
 pub enum Held {
     /// Nothing else runs on it.
     Ours(Hold),
-    /// Something does.
     Busy {
-        /// For people.
         why: String,
     },
 }
@@ -102,7 +100,6 @@ fn is_open(directory: &Path) -> Result<bool, Error> {
     Ok(matches!(attempt, Attempt::Busy { .. }))
 }
 
-/// Makes `.quorate`, durably.
 fn make_own(layout: &Layout) -> Result<(), Error> {
     let own = layout.own();
     let made = std::fs::DirBuilder::new().mode(0o755).create(&own);

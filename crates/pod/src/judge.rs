@@ -14,21 +14,17 @@ use crate::error::data;
 /// What lies in a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// Nothing.
     Nothing,
     /// No write-ahead log, but something: what a first start leaves that got no further, or what is left of a log.
     Remains {
-        /// For people.
         why: String,
     },
     /// A log in which nothing is promised, so that a first start may be made once more. etcd itself would go on from it
     /// for ever without serving.
     Blank,
-    /// A member's data.
     Member(Identity),
     /// Something that etcd could not start from.
     Damaged {
-        /// For people.
         why: String,
     },
 }
@@ -36,9 +32,7 @@ pub enum Data {
 /// Whose data it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Which member.
     pub member: MemberId,
-    /// Of which cluster.
     pub cluster: ClusterId,
     /// The newest minor that is known to have written there.
     pub minor: Option<u64>,

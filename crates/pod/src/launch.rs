@@ -42,12 +42,10 @@ const DECIDED_HERE: [&str; 9] = [
     "discovery-srv",
 ];
 
-/// What to launch.
 #[derive(Clone, Debug)]
 pub struct Launching<'a> {
     /// Where the gate left things.
     pub shared: &'a Path,
-    /// etcd.
     pub program: PathBuf,
     /// Its arguments, without those that are decided here.
     pub arguments: Vec<OsString>,
@@ -176,10 +174,8 @@ pub fn still_let_through(record: &Record, launch: &Launch) -> Result<(), String>
     Ok(())
 }
 
-/// How etcd starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As at first.
     First,
     /// From the data that is there.
     FromData,

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 use quorate_core::model::Generation;
 
-/// A volume's paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     root: PathBuf,
@@ -28,7 +27,6 @@ impl Layout {
         }
     }
 
-    /// The volume itself.
     pub fn root(&self) -> &Path {
         &self.root
     }

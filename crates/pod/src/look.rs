@@ -27,7 +27,6 @@ pub const PATIENCE: Duration = Duration::from_secs(35);
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Looking<'a> {
-    /// The volume.
     pub volume: &'a Path,
     /// Which generation is meant.
     pub generation: Generation,

@@ -26,7 +26,6 @@ const SIZE_MAX: u64 = 4 * 1024 * 1024;
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     format: u32,
-    /// The volume's id.
     pub id: String,
     /// What happened on each generation.
     #[serde(default)]
@@ -54,7 +53,6 @@ pub struct Entry {
     /// Whose data was last seen there.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberId>,
-    /// Of which cluster.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
 }
@@ -81,7 +79,6 @@ pub enum Known {
         /// What is wrong with it.
         why: String,
     },
-    /// It is this.
     Record(Record),
 }
 

@@ -53,13 +53,9 @@ impl BreakKind {
     }
 }
 
-/// Something that broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// How.
     pub kind: BreakKind,
-    /// At which tick.
     pub tick: u64,
-    /// What exactly.
     pub detail: String,
 }

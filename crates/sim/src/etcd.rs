@@ -54,7 +54,6 @@ pub enum EtcdError {
     BadTransferee,
     /// No leader, no quorum, or no answer in time.
     Timeout,
-    /// Nobody listens there.
     Unreachable,
 }
 
@@ -82,29 +81,15 @@ impl EtcdError {
 pub enum Note {
     /// A member won an election.
     Elected {
-        /// Where it runs.
         place: Place,
-        /// Its cluster.
         cluster: ClusterId,
         /// The term it leads.
         term: u64,
     },
     /// A client's write is known to be committed.
-    Acknowledged {
-        /// Which.
-        value: u64,
-        /// The leader's place.
-        place: Place,
-        /// The leader's term.
-        term: u64,
-    },
+    Acknowledged { value: u64, place: Place, term: u64 },
     /// A process ended by itself.
-    Exited {
-        /// Where.
-        place: Place,
-        /// Why.
-        why: &'static str,
-    },
+    Exited { place: Place, why: &'static str },
 }
 
 /// What a running member is in raft's eyes.
@@ -112,7 +97,6 @@ pub enum Note {
 pub enum Role {
     /// Follows, or waits for its patience to end.
     Follower,
-    /// Leads its term.
     Leader {
         /// How far each member is known to have the log.
         matched: BTreeMap<MemberId, usize>,
@@ -121,20 +105,15 @@ pub enum Role {
     },
 }
 
-/// A running process.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// Which etcd.
     pub version: Version,
-    /// On which volume.
     pub generation: Generation,
     /// The list, applied so far.
     pub conf: Conf,
     /// How much of the log is applied.
     pub applied: usize,
-    /// Leader or not.
     pub role: Role,
-    /// Whom it follows.
     pub leader: Option<MemberId>,
     /// Ticks since a leader was heard.
     quiet: u64,
@@ -142,7 +121,6 @@ pub struct Running {
     patience: u64,
     /// It applied its own removal: it ends a second later, so that others learn of the commit (`stopWithDelay`).
     ends_at: Option<u64>,
-    /// The connected peers.
     active: BTreeMap<MemberId, Link>,
     /// Which process this is: connections end with either of theirs.
     born: u64,
@@ -159,11 +137,9 @@ pub struct Running {
 /// A connection to a peer.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// Since when.
     since: u64,
     /// When it was last known to work.
     heard: u64,
-    /// To which process.
     born: u64,
 }
 
@@ -172,7 +148,6 @@ struct Link {
 pub struct Node {
     /// All volumes that lie here.
     pub volumes: Volumes,
-    /// The process.
     pub running: Option<Running>,
     /// Acknowledges late until this tick.
     pub slow_until: u64,
@@ -201,7 +176,6 @@ impl Node {
         self.wal().map(|w| w.member)
     }
 
-    /// Does it lead?
     pub fn leads(&self) -> bool {
         self.running
             .as_ref()
@@ -209,12 +183,10 @@ impl Node {
     }
 }
 
-/// The whole model.
 #[derive(Clone, Debug)]
 pub struct EtcdModel {
     /// Places, running or not.
     pub nodes: BTreeMap<Place, Node>,
-    /// Ticks passed.
     pub now: u64,
     /// For the checkers; they take it.
     pub notes: Vec<Note>,
@@ -237,7 +209,6 @@ struct PendingWrite {
 }
 
 impl EtcdModel {
-    /// An empty world.
     pub fn new(seed: u64) -> Self {
         Self {
             nodes: BTreeMap::new(),
@@ -279,7 +250,6 @@ impl EtcdModel {
         }
     }
 
-    /// One network again.
     pub fn heal(&mut self) {
         self.site_island = 0;
         self.nodes.values_mut().for_each(|n| n.island = 0);

@@ -39,9 +39,7 @@ const STEP_TICKS_MAX: u64 = 20;
 /// The memory as stored, with the number that makes a store conditional.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    /// What.
     pub memory: Memory,
-    /// Which.
     pub number: u64,
 }
 
@@ -86,10 +84,8 @@ pub struct Queued {
     late: bool,
 }
 
-/// One quorate.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    /// Which.
     pub id: u8,
     memory: Memory,
     number: u64,
@@ -102,13 +98,10 @@ pub struct Executor {
     pub until: Option<u64>,
     /// Where it dies next.
     pub dies: Option<DiesAt>,
-    /// Steps to lose.
     pub loses_steps: u32,
     /// Steps to do twice.
     pub doubles_steps: u32,
-    /// Answers to lose.
     pub loses_answers: u32,
-    /// Plans to spoil.
     pub bad_plans: u32,
     slow_look_ticks: u64,
     slow_view: Option<(u64, Observed, Memory)>,

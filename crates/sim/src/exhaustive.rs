@@ -20,55 +20,41 @@ mod rules;
 /// What a slot's volume looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// Nothing.
     Empty,
-    /// A log.
     Data,
-    /// Unreadable.
     Damaged,
 }
 
 /// What its process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// Nothing.
     Stopped,
     /// It runs and says nothing.
     Silent,
     /// It answers, without a quorum.
     Unwell,
-    /// It serves.
     Well,
 }
 
 /// What the member list says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InList {
-    /// Nothing.
     No,
-    /// A voter.
     Voter,
-    /// A learner.
     Learner,
 }
 
-/// One slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Its volume.
     pub disk: Disk,
     /// What is remembered of it.
     pub mark: Mark,
-    /// Its process.
     pub runs: Runs,
-    /// The list.
     pub listed: InList,
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Cases planned for.
     pub cases: u64,
     /// What was wrong, at most a hundred.
     pub wrong: Vec<String>,
@@ -245,7 +231,6 @@ impl Case {
         }
     }
 
-    /// What is seen.
     pub fn observed(&self) -> Observed {
         let wanted = self.slots.len().max(self.replicas as usize);
         let blank = |n: usize| SlotView {
@@ -277,7 +262,6 @@ impl Case {
         }
     }
 
-    /// What is remembered.
     pub fn memory(&self) -> Memory {
         let known = self
             .slots

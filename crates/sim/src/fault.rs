@@ -20,7 +20,6 @@ macro_rules! kinds {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum FaultKind { $($(#[$doc])* $name,)* }
         impl FaultKind {
-            /// All of them.
             pub const ALL: &'static [FaultKind] = &[$(FaultKind::$name),*];
         }
     };
@@ -92,16 +91,13 @@ pub enum Theme {
     Calm,
 }
 
-/// One seed's mixture.
 #[derive(Clone, Debug)]
 pub struct Swarm {
     /// Chance per tick, in 1/65536, of each fault that is on.
     pub rates: BTreeMap<FaultKind, u16>,
     /// Chance per tick of an edit by the user, in 1/65536.
     pub edits: u16,
-    /// Ticks of trouble.
     pub ticks: u64,
-    /// What it prefers.
     pub theme: Theme,
     /// A slot whose disks break again and again.
     pub cursed: Option<Ordinal>,

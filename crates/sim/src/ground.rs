@@ -22,29 +22,21 @@ pub fn place(ordinal: Ordinal) -> Place {
 /// A process, with what the world knows of its end.
 #[derive(Clone, Debug)]
 pub enum Proc {
-    /// None.
     Stopped {
         /// How the last one ended.
         last: Option<Exit>,
     },
-    /// One.
     Running {
-        /// Since when.
         since: Time,
-        /// Which etcd.
         version: Version,
-        /// With which digest.
         config: String,
-        /// On which volume.
         generation: Generation,
         /// When a bad binary will end.
         dies_at: Option<u64>,
     },
-    /// Told to stop.
     Stopping {
         /// When it will have.
         until: u64,
-        /// On which volume.
         generation: Generation,
     },
 }
@@ -65,18 +57,14 @@ pub enum FirstRecord {
 pub struct Aside {
     /// Which volume it was.
     pub generation: Generation,
-    /// Whose data.
     pub member: Option<MemberId>,
-    /// When.
     pub at: u64,
 }
 
 /// A place that was made for a process: for one volume, version and configuration.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// Which volume.
     pub generation: Generation,
-    /// With which digest.
     pub config: String,
     /// With which etcd in it.
     pub version: Version,
@@ -98,7 +86,6 @@ pub struct Dying {
 /// A slot of the ground.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// The process.
     pub process: Proc,
     /// Where it runs, on a ground of pods.
     pub pod: Option<Pod>,
@@ -193,9 +180,7 @@ pub fn foreign_data(place: Place, version: Version) -> Data {
 /// All slots and the etcd they run.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// The model.
     pub etcd: EtcdModel,
-    /// By ordinal.
     pub slots: BTreeMap<Ordinal, Slot>,
     /// Do processes run in pods that have to be made first?
     pub pods: bool,

@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-/// Lines, if wanted.
 #[derive(Clone, Debug, Default)]
 pub struct EventLog {
     on: bool,
@@ -28,7 +27,6 @@ impl EventLog {
         self.now = tick;
     }
 
-    /// Are lines kept?
     pub fn on(&self) -> bool {
         self.on
     }
@@ -42,7 +40,6 @@ impl EventLog {
         }
     }
 
-    /// Everything so far.
     pub fn text(&self) -> String {
         self.lines.join("\n")
     }

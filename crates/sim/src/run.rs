@@ -14,13 +14,9 @@ use crate::world::{Options, World};
 /// What one seed came to.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Which.
     pub seed: u64,
-    /// What broke first.
     pub broke: Option<Break>,
-    /// What was reached.
     pub coverage: Coverage,
-    /// Ticks it took.
     pub ticks: u64,
     /// The log, if it was wanted.
     pub log: String,
@@ -55,9 +51,7 @@ pub fn plain(seed: u64) -> Options {
 /// What many seeds came to.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How many ran.
     pub seeds: u64,
-    /// Their ticks together.
     pub ticks: u64,
     /// What all reached together.
     pub coverage: Coverage,

@@ -38,25 +38,17 @@ pub struct Options {
     pub log: bool,
 }
 
-/// Everything there is.
 pub struct World {
-    /// Members, volumes, processes.
     pub ground: Ground,
     /// What the user wants now.
     pub spec: Spec,
-    /// The stored memory.
     pub store: Store,
     /// quorate, and sometimes another.
     pub executors: Vec<Executor>,
-    /// What goes wrong.
     pub swarm: Swarm,
-    /// Chance.
     pub rng: fastrand::Rng,
-    /// The readable course.
     pub log: EventLog,
-    /// What was reached.
     pub coverage: Coverage,
-    /// What broke.
     pub breaks: Vec<Break>,
     /// Which guards are on.
     pub guards: Guards,
@@ -76,7 +68,6 @@ pub struct World {
     pub stranger_due: Option<u64>,
     /// When somebody else's member is started.
     pub stranger_starts_at: Option<u64>,
-    /// Tokens handed out.
     pub tokens: u64,
     writes: Writes,
     clusters: Clusters,
@@ -141,7 +132,6 @@ impl World {
         }
     }
 
-    /// Something broke.
     pub fn broke(&mut self, kind: BreakKind, detail: String) {
         self.log.event("BROKEN", format_args!("{kind:?}: {detail}"));
         self.log_members();
@@ -264,7 +254,6 @@ impl World {
         }
     }
 
-    /// Half a second.
     fn tick(&mut self) {
         self.clients();
         self.await_stranger();

@@ -24,7 +24,6 @@ const LONGEST: Duration = Duration::from_secs(1800);
 /// What a pipe holds for one who does not read yet.
 const PIPE: usize = 65536;
 
-/// The cached etcdbrctl.
 pub fn etcdbrctl() -> PathBuf {
     let found = std::fs::read_dir(cache().join("etcdbr"))
         .into_iter()
@@ -108,7 +107,6 @@ impl EtcdbrArchive {
         self.home.join(format!("etcdbrctl-{number}.log"))
     }
 
-    /// Starts it.
     fn spawn(&self, command: &mut Command) -> EtcdbrWriter {
         let log = self.log();
         let output = File::create(&log).expect("a log");
@@ -126,7 +124,6 @@ impl EtcdbrArchive {
         self.spawn(command).wait()
     }
 
-    /// Restores into `data_dir`.
     pub fn restore(&self, data_dir: &Path, flags: &[&str]) -> EtcdbrRun {
         self.run(self.restoring(data_dir).args(flags))
     }
@@ -208,7 +205,6 @@ pub struct EtcdbrWriter {
 }
 
 impl EtcdbrWriter {
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -88,7 +88,6 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// On leased ports.
     pub fn free() -> Addresses {
         let [client, peer] = [(); 2].map(|()| format!("http://127.0.0.1:{}", free_port()));
         Addresses { client, peer }

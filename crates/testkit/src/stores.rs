@@ -34,12 +34,10 @@ const AZURE_ACCOUNT: &str = "quorate";
 const AZURE_KEY: &str =
     "YSBrZXkgZm9yIHRlc3RzIHRoYXQgcHJvdGVjdHMgbm90aGluZyBhdCBhbGwsIDY0IGJ5dGVzIGluIGxlbmd0aA==";
 
-/// Which object storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// S3: versitygw on a directory.
     S3,
-    /// Azure: Azurite.
     Azure,
     /// Google: fake-gcs-server behind a translation of our own, because it does not speak the API that clients write with.
     /// It takes anybody.
@@ -61,9 +59,7 @@ pub struct StoreServer {
 /// A certificate and its key, for a server that is to speak TLS.
 #[derive(Debug, Clone)]
 pub struct ServerCertificate {
-    /// In PEM.
     pub certificate: PathBuf,
-    /// In PEM.
     pub key: PathBuf,
 }
 
@@ -94,12 +90,10 @@ impl StoreServer {
         server
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -148,7 +142,6 @@ impl StoreServer {
         std::fs::write(self.credentials(), text).expect("a credentials file");
     }
 
-    /// Makes a bucket.
     pub fn make_bucket(&self, name: &str) {
         match self.kind {
             // A directory is a bucket, and the server's own user may use any.

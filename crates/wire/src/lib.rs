@@ -26,7 +26,6 @@ package! {
     etcdserverpb
 }
 package! {
-    /// Leases as stored.
     leasepb
 }
 package! {

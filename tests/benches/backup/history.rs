@@ -11,7 +11,6 @@ use quorate_wire::etcdserverpb::{
 /// How many puts the base's transactions have.
 const BASE_PUTS: u64 = 100;
 
-/// What is written.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// The size of the database that both begin with.
@@ -33,7 +32,6 @@ pub struct History {
 }
 
 impl History {
-    /// Writes the base.
     pub fn begin(shape: Shape, version: &str) -> History {
         let root = tempfile::Builder::new().prefix("bench-backup-").tempdir();
         let root = root.expect("a directory");

@@ -11,7 +11,6 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long an agent may take to write down what it saw, or to end.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// An empty directory.
 pub fn fresh(path: &Path) -> PathBuf {
     let _ = std::fs::remove_dir_all(path);
     std::fs::create_dir_all(path).expect("a directory");
@@ -173,7 +172,6 @@ impl Agent {
         }
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -13,7 +13,6 @@ use crate::cluster::binary;
 /// How long an agent may take to flush and end.
 const STOP: Duration = Duration::from_secs(60);
 
-/// An agent.
 pub struct Agent {
     child: Option<Child>,
     log: PathBuf,
@@ -41,12 +40,10 @@ impl Agent {
         }
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// What it said.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -12,7 +12,6 @@ use quorate_wire::mvccpb::KeyValue;
 /// All keys at a revision.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// The revision.
     pub revision: i64,
     /// Milliseconds since 1970 when it was asked for.
     pub asked: i64,
@@ -23,7 +22,6 @@ pub struct Point {
     hash: Option<(u32, i64)>,
 }
 
-/// Milliseconds since 1970.
 pub fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

@@ -10,7 +10,6 @@ use quorate_wire::etcdserverpb::{StatusRequest, StatusResponse};
 /// How long a cluster may take to have a leader again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The three.
 pub struct Trio {
     starts: Vec<Start>,
     servers: Vec<Mutex<Option<Server>>>,
@@ -63,7 +62,6 @@ impl Trio {
         Client::new(self.urls().nth(number % 3).expect("three members"))
     }
 
-    /// Which one leads.
     pub fn leader(&self) -> usize {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {

@@ -19,7 +19,6 @@ use super::trio::Trio;
 /// Keys that are written to.
 const KEYS: usize = 200;
 
-/// Work under way.
 pub struct Work {
     stop: Arc<AtomicBool>,
     /// The last revision that was answered for.
@@ -71,7 +70,6 @@ impl Work {
         }
     }
 
-    /// Ends it.
     pub fn end(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -26,7 +26,6 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Whether a peer is connected, and how often it was lost before: one connection is one such pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Connected now.
     pub active: bool,
     /// How often it was lost.
     pub lost: u64,

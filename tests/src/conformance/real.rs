@@ -76,7 +76,6 @@ struct Listed {
     learner: bool,
 }
 
-/// The driver.
 pub struct Real {
     members: Members,
     list: Vec<Listed>,

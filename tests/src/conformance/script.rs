@@ -34,7 +34,6 @@ pub enum Ask {
     AddVoter(Place),
     /// Give a learner its vote.
     Promote(Who),
-    /// Remove a member.
     Remove(Who),
 }
 
@@ -42,12 +41,7 @@ pub enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Ask the member at `via`.
-    Ask {
-        /// Who is asked.
-        via: Place,
-        /// For what.
-        ask: Ask,
-    },
+    Ask { via: Place, ask: Ask },
     /// The process ends without a word.
     Kill(Place),
     /// The process starts again on its data, or for the first time if the list has a new member here.

@@ -27,16 +27,13 @@ pub fn most_repetitions(scripts: usize) -> usize {
 pub struct Case {
     /// Where it comes from; also the model's chance.
     pub seed: u64,
-    /// Which etcd.
     pub version: String,
-    /// What to do.
     pub script: Script,
 }
 
 /// What came of all.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was reached.
     pub tally: Tally,
     /// Where model and etcd differ, or where etcd did not settle.
     pub wrong: Vec<String>,

@@ -35,7 +35,6 @@ pub enum Did {
 /// How an operation was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
-    /// Done.
     Accepted,
     /// Not done, or not known to be.
     Refused(EtcdError),
@@ -85,7 +84,6 @@ pub struct Step {
     pub answer: Option<Answer>,
     /// The list, with learners marked, as a linearizable read gives it; `None` without a quorum.
     pub list: Option<BTreeMap<Place, bool>>,
-    /// Where processes run.
     pub running: BTreeSet<Place>,
     /// Who leads a quorum.
     pub leader: Option<Place>,
@@ -119,7 +117,6 @@ impl fmt::Display for Step {
 /// All steps of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// In order.
     pub steps: Vec<Step>,
 }
 
@@ -164,7 +161,6 @@ pub fn differences(real: &Trace, model: &Trace) -> Vec<String> {
 /// What a run of scripts has reached.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Scripts compared.
     pub scripts: usize,
     /// Operations asked, by answer.
     pub answers: BTreeMap<Answer, usize>,

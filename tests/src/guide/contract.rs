@@ -10,7 +10,6 @@ use serde_json::Value;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The guide's section.
     pub section: String,
     /// What the section takes for granted, in commands of our own.
     #[serde(default)]
@@ -46,7 +45,6 @@ pub struct Entry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Presumed {
-    /// The command.
     pub command: String,
     /// Why it is needed.
     pub reason: String,
@@ -62,7 +60,6 @@ pub struct Substitution {
     pub instead: Option<String>,
     /// The command that prints what is there instead.
     pub instead_output_of: Option<String>,
-    /// Why.
     pub reason: String,
 }
 
@@ -77,7 +74,6 @@ pub struct Check {
     /// It prints nothing at all.
     #[serde(default)]
     pub nothing: bool,
-    /// It must fail.
     #[serde(default)]
     pub refused: bool,
 }
@@ -110,7 +106,6 @@ impl Entry {
     }
 }
 
-/// YAML as JSON.
 pub fn parsed(yaml: &str) -> Result<Value, String> {
     serde_saphyr::from_str(yaml).map_err(|e| e.to_string())
 }

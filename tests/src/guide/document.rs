@@ -14,7 +14,6 @@ pub enum Item {
     },
     /// A file, which commands after it can use: a block marked `yaml` and a name.
     File {
-        /// Its name.
         name: String,
         /// What is in it.
         text: String,

@@ -13,7 +13,6 @@ use crate::etcd;
 /// No command of a guide may take longer; those that wait say so themselves, and say less.
 const LIMIT_SECONDS: &str = "400";
 
-/// A reader's shell.
 pub struct Shell {
     home: tempfile::TempDir,
     environment: Vec<(String, String)>,
@@ -22,7 +21,6 @@ pub struct Shell {
 /// What a command came to.
 #[derive(Clone, Debug)]
 pub struct Came {
-    /// It ended well.
     pub well: bool,
     /// What it printed, both ways.
     pub printed: String,
@@ -91,7 +89,6 @@ impl Shell {
         self.home.path().join("work")
     }
 
-    /// Runs a command.
     pub fn run(&self, command: &str) -> Came {
         let path = std::env::var("PATH").unwrap_or_default();
         let bin = self.home.path().join("bin");

@@ -41,7 +41,6 @@ pub struct Bed {
     locks: Locks,
 }
 
-/// This checkout.
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
@@ -162,7 +161,6 @@ impl Bed {
         &self.kubectl
     }
 
-    /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
     }
@@ -192,7 +190,6 @@ impl Bed {
         command
     }
 
-    /// Runs kubectl.
     pub fn kubectl(&self, args: &[&str]) -> Output {
         self.command(args)
             .stdin(Stdio::null())

@@ -66,18 +66,14 @@ pub fn client_tls(namespace: &str, cluster: &str) -> Option<Tls> {
 
 /// A handle to an EtcdCluster that was handed to the API server.
 pub struct KubeCluster<'a> {
-    /// Where it is.
     pub namespace: &'a Namespace,
-    /// Its name.
     pub name: String,
 }
 
 /// A member, as `status.members` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -148,7 +144,6 @@ impl<'a> KubeCluster<'a> {
         format!("{CLUSTER_LABEL}={}", self.name)
     }
 
-    /// Its pods.
     pub fn pods(&self) -> Vec<Value> {
         self.namespace.items(&["pods", "-l", &self.selector()])
     }

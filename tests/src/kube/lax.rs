@@ -11,7 +11,6 @@ use super::must_be_back;
 pub(super) const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
 /// The configurations by which the API server knows of the webhook; both have the same name.
 pub const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"];
-/// Their name.
 pub const CONFIGURATION: &str = "quorate-operator";
 
 /// Whether the definition of EtcdClusters has its rules, as [`NoRules`] takes them away.
@@ -27,7 +26,6 @@ pub struct NoRules {
 }
 
 impl NoRules {
-    /// Takes them away.
     pub fn begin(bed: &'static Bed) -> NoRules {
         let definition = bed.json(&DEFINITION).expect("the definition");
         let path = "/spec/versions/0/schema/openAPIV3Schema";
@@ -66,7 +64,6 @@ pub struct NoWebhook {
 }
 
 impl NoWebhook {
-    /// Takes it away.
     pub fn begin(bed: &'static Bed) -> NoWebhook {
         let mut configurations = Vec::new();
         for kind in CONFIGURATIONS {

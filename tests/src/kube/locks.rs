@@ -16,7 +16,6 @@ use rustix::fs::{FlockOperation, flock};
 const PATIENCE: Duration = Duration::from_secs(12 * 60);
 /// A wait that is longer is told of.
 const TOLD_AFTER: Duration = Duration::from_secs(20);
-/// Between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The lock files of one bed.

@@ -12,7 +12,6 @@ use super::said;
 
 /// A namespace of the bed.
 pub struct Namespace {
-    /// Its name.
     pub name: String,
     bed: &'static Bed,
     // Let go of last.

@@ -18,7 +18,6 @@ use crate::torture::Torture;
 /// How often pods are looked for.
 const LOOK: Duration = Duration::from_millis(700);
 
-/// Running clients.
 pub struct Traffic {
     torture: Option<Arc<Torture>>,
     stop: Arc<AtomicBool>,

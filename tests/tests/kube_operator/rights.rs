@@ -180,7 +180,7 @@ fn await_only_first(cluster: &KubeCluster<'_>) {
 fn shut_volume(cluster: &KubeCluster<'_>, version: &str) {
     let directory = volume::directory(cluster, "c-0");
     let before = std::fs::metadata(&directory).expect("the volume").permissions();
-    std::fs::set_permissions(&directory, Permissions::from_mode(0)).expect("root may");
+    std::fs::set_permissions(&directory, Permissions::from_mode(0o000)).expect("root may");
     cluster.kill_pods(&peer_selector("c-0"));
     cluster
         .namespace

@@ -80,7 +80,7 @@ pub struct Endpoint {
     validation = rules::credentials_beside_template()
 )]
 pub struct BackupDestination {
-    /// A bucket.
+    /// A bucket of an object store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<Bucket>,
     /// The address of the object to write, for example s3://bucket/{{ .Namespace }}/{{ .Name }}.db. The placeholders
@@ -110,7 +110,7 @@ pub struct BackupStatus {
     /// BackingUp, Completed or Failed. The last two are final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// When it began.
+    /// When the backup began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embed::time")]
     pub start_time: Option<Time>,
@@ -118,7 +118,7 @@ pub struct BackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embed::time")]
     pub completion_time: Option<Time>,
-    /// Where it is.
+    /// Where the backup object lies.
     #[serde(rename = "objectURL", default, skip_serializing_if = "Option::is_none")]
     pub object_url: Option<String>,
     /// The revision that was backed up.

@@ -68,7 +68,6 @@ pub fn secret_key(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
-/// A moment.
 pub fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }

@@ -91,7 +91,7 @@ pub struct StaticBootstrap {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InitialMember {
-    /// The member's name.
+    /// The name of the member.
     #[schemars(length(min = 1))]
     pub name: String,
     /// The host where it is reached, without scheme and port.

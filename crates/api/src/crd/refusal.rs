@@ -12,7 +12,6 @@ use crate::validate::is_reserved;
 /// One thing that refuses an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The field.
     pub path: FieldPath,
     /// What is wrong with it, and what to do.
     pub text: String,

@@ -30,7 +30,7 @@ use crate::cluster::ClusterSpec;
 )]
 #[x_kube(validation = rules::unchanging("an EtcdRestore's spec never changes; make another EtcdRestore"))]
 pub struct RestoreSpec {
-    /// The backup.
+    /// The backup to restore from.
     pub source: RestoreSource,
     /// The cluster to make.
     pub cluster_template: ClusterTemplate,
@@ -65,7 +65,7 @@ pub struct RestoreSource {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rules::at_most_one(&["toRevision", "toTime"]))]
 pub struct ArchivePoint {
-    /// The archive's address.
+    /// The address of the archive.
     #[schemars(length(min = 3, max = 2048))]
     pub url: String,
     /// The right to use the store.
@@ -117,7 +117,7 @@ pub struct RestoreStatus {
     /// Pending, Completed or Failed. The last two are final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// When it began.
+    /// When the restore began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embed::time")]
     pub start_time: Option<Time>,

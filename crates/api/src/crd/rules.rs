@@ -8,7 +8,6 @@
 
 use kube::core::{Message, Rule};
 
-/// Three plain numbers.
 const TRI: &str = r"^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$";
 /// Three plain numbers of etcd 3.
 const THREE: &str = r"^3\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$";
@@ -45,7 +44,6 @@ pub fn dotted_tri() -> Rule {
     ))
 }
 
-/// Only etcd 3.
 pub fn major_three() -> Rule {
     Rule::new(format!("!self.matches('{TRI}') || self.startsWith('3.')"))
         .message("only Etcd version 3 is supported")
@@ -174,7 +172,6 @@ pub fn tls_is_kept() -> Rule {
     .field_path(".tls")
 }
 
-/// Update: nothing changes.
 pub fn unchanging(what: &str) -> Rule {
     Rule::new("self == oldSelf").message(format!("Unsupported changes: {what}").as_str())
 }

@@ -66,7 +66,7 @@ pub struct Archive {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalDirectory {
-    /// The directory's path.
+    /// The path of the directory.
     #[schemars(length(min = 1, max = 1024))]
     pub path: String,
 }

@@ -37,7 +37,6 @@ pub(crate) fn quota(quota: Option<&Quantity>, volume: u64, found: &mut Findings)
     Some(bytes)
 }
 
-/// etcd's own settings.
 pub(crate) fn options(options: Option<&Options>, found: &mut Findings) -> OptionValues {
     let Some(options) = options else {
         return OptionValues::default();

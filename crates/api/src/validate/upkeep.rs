@@ -69,7 +69,6 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
     }
 }
 
-/// The archive's address.
 fn address(destination: &BackupDestination, found: &mut Findings) -> Option<String> {
     let path = FieldPath::of("spec.backup.destination");
     if let Some(local) = &destination.local {

@@ -39,7 +39,6 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Of this cluster.
     pub fn new(cluster: Cluster) -> Asked {
         Asked {
             cluster,
@@ -47,7 +46,6 @@ impl Asked {
         }
     }
 
-    /// Whom to ask.
     pub async fn endpoint(&self) -> Result<Endpoint, Error> {
         let mut current = self.current.lock().await;
         if let Some(endpoint) = &current.0 {

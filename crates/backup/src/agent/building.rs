@@ -35,7 +35,6 @@ pub struct Building {
 pub struct Sealed {
     /// What is in it.
     pub content: Content,
-    /// The object.
     pub facts: Facts,
     /// Its bytes, if they are not in the store yet.
     pub bytes: Option<Bytes>,
@@ -60,7 +59,6 @@ impl Building {
         })
     }
 
-    /// Its first revision.
     pub fn from(&self) -> i64 {
         self.from
     }
@@ -70,7 +68,6 @@ impl Building {
         self.builder.content()
     }
 
-    /// How many rows.
     pub fn rows(&self) -> u64 {
         self.content().map_or(0, |content| content.rows)
     }

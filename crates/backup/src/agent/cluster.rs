@@ -29,7 +29,6 @@ const LISTS_ASKED: usize = 2;
 pub struct Reach {
     /// Client URLs of some members.
     pub urls: Vec<String>,
-    /// For `https`.
     pub tls: Option<Tls>,
     /// Whom to ask as.
     pub credentials: Option<Credentials>,
@@ -38,7 +37,6 @@ pub struct Reach {
 /// Tells how the cluster is reached, each time a connection is made: addresses and certificates may change.
 pub type Find = Arc<dyn Fn() -> Result<Reach, String> + Send + Sync>;
 
-/// A cluster.
 #[derive(Clone)]
 pub struct Cluster {
     find: Find,
@@ -60,7 +58,6 @@ struct Shared {
 pub struct Answering {
     /// A connection to it.
     pub endpoint: Endpoint,
-    /// How it is.
     pub status: Status,
 }
 

@@ -38,7 +38,6 @@ pub struct Pace {
 /// What waits to be flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waiting {
-    /// Rows.
     pub rows: u64,
     /// Their bytes as they will be stored, as far as that is known.
     pub stored: u64,
@@ -69,7 +68,6 @@ pub enum Flush {
     Stream,
 }
 
-/// Whether to flush.
 pub fn flush(waiting: &Waiting, pace: &Pace) -> Flush {
     if waiting.rows == 0 || waiting.busy {
         return Flush::Nothing;
@@ -106,18 +104,15 @@ pub fn may_read(waiting: &Waiting, pace: &Pace) -> bool {
 /// Why a full copy is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyFull {
-    /// There is none.
     First,
     /// Changes were lost; only a new one leads past them.
     Gap,
     /// Users or roles changed, which no watch tells of.
     Auth,
-    /// It is time.
     Schedule,
 }
 
 impl WhyFull {
-    /// In words.
     pub fn text(self) -> &'static str {
         match self {
             WhyFull::First => "there is none",
@@ -176,20 +171,16 @@ pub fn pause(tries: u32, first: Duration, longest: Duration) -> Duration {
 /// Which timeline a cluster's history belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Timeline {
-    /// This one.
     Continue(u32),
     /// One to be begun.
     Begin {
         /// What the cluster was restored from.
         parent: Option<Point>,
-        /// Why.
         why: String,
-        /// Not before this.
         not_before: Timestamp,
     },
     /// None: the archive is another cluster's.
     Foreign {
-        /// That cluster.
         theirs: String,
     },
 }
@@ -234,7 +225,6 @@ pub fn went_back(end: Option<i64>, revision: i64) -> Option<String> {
 pub enum Standing {
     /// Write, for this reason.
     Claim(String),
-    /// Another agent writes.
     StandBy,
 }
 
@@ -261,7 +251,6 @@ pub fn standing(
 /// A member, as far as choosing one goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// It leads.
     pub leader: bool,
     /// It has no vote.
     pub learner: bool,

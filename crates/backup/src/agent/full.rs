@@ -30,19 +30,16 @@ const HASH_WITHIN: Duration = Duration::from_secs(120);
 /// Of whom a hash may be asked, which stalls that member's writes for seconds when there is much data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AskHash {
-    /// Of a follower.
     #[default]
     Follower,
     /// Of whoever gave the copy, be it the leader or the only member.
     Anyone,
-    /// Of nobody.
     Nobody,
 }
 
 /// How new a full copy has to be, at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AtLeast {
-    /// Its revision.
     pub revision: i64,
     /// The revision of users and roles.
     pub auth_revision: u64,
@@ -51,9 +48,7 @@ pub struct AtLeast {
 /// What a full copy is taken for.
 #[derive(Clone, Copy)]
 pub struct TakeFull<'a> {
-    /// Where it goes.
     pub archive: &'a Archive,
-    /// Into this timeline.
     pub timeline: u32,
     /// Where it comes from.
     pub cluster: &'a Cluster,

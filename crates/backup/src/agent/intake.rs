@@ -26,7 +26,6 @@ use crate::{Archive, Error};
 /// So often in a row the next revision may be missing from what a watch tells, until it counts as lost.
 const HOLES_BEFORE_GAP: u32 = 5;
 
-/// What comes in.
 pub struct Intake {
     archive: Archive,
     timeline: u32,
@@ -51,9 +50,7 @@ pub struct Intake {
     lost_to: Option<i64>,
     /// Ready to be written, in order.
     pub outbox: VecDeque<Job>,
-    /// Terms of leases.
     pub leases: Leases,
-    /// The clock.
     pub samples: Samples,
     /// Whether history is still the same.
     pub recall: Recall,
@@ -131,7 +128,6 @@ impl Intake {
         self.lost_to
     }
 
-    /// A message waits.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }

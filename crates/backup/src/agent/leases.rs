@@ -17,7 +17,6 @@ const ASKED_MAX: usize = 20_000;
 /// No record has more of them, so that with all its samples it is not too long. What is left waits for the next.
 const TOLD_MAX: usize = 80_000;
 
-/// Leases of rows.
 #[derive(Debug, Default)]
 pub struct Leases {
     known: HashSet<i64>,

@@ -22,7 +22,6 @@ const KEPT: usize = 3;
 /// What a database is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
-    /// Its revision.
     pub revision: i64,
     /// Where history begins; -1 if it was never compacted.
     pub compact_revision: i64,

@@ -6,7 +6,6 @@ use crate::Error;
 use crate::log::Tail;
 use crate::record::{Entry, Full, Sample};
 
-/// Something that happened.
 #[derive(Debug)]
 pub enum Note {
     /// This is in the archive now, and what its log has come to.
@@ -18,17 +17,9 @@ pub enum Note {
     /// How authentication is, where etcd tells.
     Auth(AuthStatus),
     /// A lease's term, or that there is no such lease.
-    Lease {
-        /// Which.
-        id: i64,
-        /// Seconds.
-        ttl: Option<i64>,
-    },
+    Lease { id: i64, ttl: Option<i64> },
     /// A lease that could not be asked for.
-    LeaseUnknown {
-        /// Which.
-        id: i64,
-    },
+    LeaseUnknown { id: i64 },
     /// A full copy is in the store, and waits for its record; or taking it failed.
     Full(Box<Result<Full, Error>>),
 }

@@ -21,11 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Where a cluster's history goes.
 pub struct Place {
-    /// The archive.
     pub archive: Archive,
-    /// Its timeline.
     pub origin: Origin,
-    /// The timeline's log.
     pub log: Log,
     /// What the cluster has come to.
     pub revision: i64,
@@ -36,13 +33,10 @@ pub struct Place {
 /// What is to be opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'a> {
-    /// The archive's place.
     pub store: &'a Store,
     /// The key of its objects.
     pub key: Option<&'a Key>,
-    /// The cluster.
     pub cluster: &'a Cluster,
-    /// Who writes.
     pub writer: &'a str,
     /// Go on in the archive of another cluster, in a new timeline.
     pub adopt: bool,

@@ -28,9 +28,7 @@ const BROKEN_BEFORE_CUT: u32 = 2;
 pub enum Read {
     /// A watch begins, with the first event of a revision.
     Opened,
-    /// Events.
     Batch(Batch),
-    /// Nothing happened.
     Quiet,
     /// What happened after the last event up to this revision cannot be told any more. The watch goes on behind it.
     Compacted {
@@ -218,7 +216,6 @@ impl Keeping {
 enum Followed {
     /// The watch is over, and another is to be opened.
     Over,
-    /// It broke.
     Broken(Error),
     /// Nobody listens any more.
     Nobody,

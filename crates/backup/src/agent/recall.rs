@@ -9,7 +9,6 @@ use quorate_client::{Event, EventKind};
 
 use crate::record::Imprint;
 
-/// What was told.
 #[derive(Debug, Clone, Default)]
 pub struct Recall {
     /// The last revision that was told whole.
@@ -30,7 +29,6 @@ impl Recall {
         }
     }
 
-    /// A watch begins.
     pub fn opened(&mut self) {
         self.telling = None;
     }
@@ -54,7 +52,6 @@ impl Recall {
         }
     }
 
-    /// Takes an event.
     pub fn take(&mut self, event: &Event<'_>) {
         let (_, imprint) = self
             .telling

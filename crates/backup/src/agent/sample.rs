@@ -65,7 +65,6 @@ impl Samples {
         }
     }
 
-    /// The newest.
     pub fn newest(&self) -> Option<Sample> {
         self.newest
     }

@@ -31,7 +31,6 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     })
 }
 
-/// Serves for ever.
 pub async fn serve(listener: TcpListener, board: Board) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {

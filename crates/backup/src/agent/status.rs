@@ -21,12 +21,9 @@ pub enum State {
     Starting,
     /// Another agent writes the archive.
     StandingBy {
-        /// That one.
         writer: String,
     },
-    /// It writes.
     Writing,
-    /// It has stopped.
     Stopped,
 }
 
@@ -34,9 +31,7 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mark {
-    /// Its revision.
     pub revision: i64,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -51,7 +46,6 @@ pub struct Status {
     pub store: String,
     /// The timeline it writes.
     pub timeline: Option<u32>,
-    /// Its epoch.
     pub epoch: Option<u64>,
     /// Whether the store refuses to create one name twice. Where it does not, two agents at once are not kept apart.
     pub fenced: Option<bool>,
@@ -71,7 +65,6 @@ pub struct Status {
     pub full: Option<Mark>,
     /// One is being taken; its bytes so far.
     pub full_running: Option<u64>,
-    /// The newest delta.
     pub delta: Option<Mark>,
     /// What was last proven to be restorable, and how far.
     pub proof: Option<(Mark, Level)>,
@@ -128,7 +121,6 @@ impl Board {
         });
     }
 
-    /// Metrics for Prometheus.
     pub fn metrics(&self, now: Timestamp) -> String {
         metrics(&self.status(), now)
     }

@@ -30,7 +30,6 @@ use crate::log::{Log, Tail};
 use crate::record::{Entry, Full, Sample};
 use crate::{Archive, Error};
 
-/// Notes that wait.
 const NOTES: usize = 256;
 /// Lease ids that wait to be asked for, beyond those in [`super::leases`].
 const LEASE_IDS: usize = 64;
@@ -45,7 +44,6 @@ const BEHIND_BEFORE_REOPEN: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// It was told to stop, and what could be flushed is.

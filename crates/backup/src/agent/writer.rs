@@ -24,7 +24,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Something to be written.
 #[derive(Debug)]
 pub struct Job {
-    /// The record.
     pub entry: Entry,
     /// The object that it names, unless that is there already.
     pub object: Option<(String, Bytes)>,

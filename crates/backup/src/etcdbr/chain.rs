@@ -16,12 +16,10 @@ use std::fmt;
 
 use super::list::{Listing, Object};
 
-/// Where to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// As far as anything there reaches.
     Newest,
-    /// To this revision.
     Revision(i64),
     /// To somewhere in this second since 1970; which revision that is, the events tell.
     Time(i64),
@@ -30,9 +28,7 @@ pub enum Wanted {
 /// Revisions that nothing there has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Missing {
-    /// The first.
     pub from: i64,
-    /// The last.
     pub to: i64,
 }
 

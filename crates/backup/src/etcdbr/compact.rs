@@ -33,19 +33,15 @@ const PIECE: usize = 1 << 20;
 /// Pieces that wait to be uploaded.
 const WAITING: usize = 2;
 
-/// What was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compacted {
-    /// The object.
     pub object: String,
-    /// Its revision.
     pub revision: i64,
     /// It was there already: nothing was made.
     pub was_there: bool,
     /// The full it was made of.
     pub from: String,
-    /// The deltas.
     pub deltas: usize,
     /// Its bytes as it lies there.
     pub bytes: u64,

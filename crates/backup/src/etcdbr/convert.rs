@@ -54,7 +54,6 @@ const SAMPLE_EVERY_MS: i64 = 1000;
 pub struct Conversion<'a> {
     /// It needs room for a database.
     pub scratch: &'a Path,
-    /// For the records.
     pub writer: &'a str,
 }
 
@@ -62,15 +61,10 @@ pub struct Conversion<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Converted {
-    /// The timeline.
     pub timeline: u32,
-    /// Full copies.
     pub fulls: u64,
-    /// Deltas.
     pub deltas: u64,
-    /// Changes.
     pub rows: u64,
-    /// The revision reached.
     pub revision: i64,
     /// Leases whose time to live nobody knows.
     pub leases: u64,

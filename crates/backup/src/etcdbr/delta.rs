@@ -43,7 +43,6 @@ pub enum Trouble {
 pub struct Event {
     /// Its transaction, and its place in it.
     pub revision: Revision,
-    /// A deletion.
     pub tombstone: bool,
     /// When etcdbrctl saw it, by its clock.
     pub time: Timestamp,
@@ -53,7 +52,6 @@ pub struct Event {
     end: usize,
 }
 
-/// Some rows.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -66,7 +64,6 @@ impl Batch {
         (0..self.events.len()).filter_map(|index| self.row(index))
     }
 
-    /// One of them.
     pub fn row(&self, index: usize) -> Option<(Event, &[u8])> {
         let event = *self.events.get(index)?;
         let start = match index.checked_sub(1) {
@@ -98,7 +95,6 @@ pub struct DeltaEvents<R> {
 }
 
 impl<R: Read> DeltaEvents<R> {
-    /// Of these bytes.
     pub fn new(from: R) -> DeltaEvents<R> {
         DeltaEvents {
             window: Window::new(from),

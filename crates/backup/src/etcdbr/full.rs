@@ -35,7 +35,6 @@ pub struct FullStream<R> {
 }
 
 impl<R: Read> FullStream<R> {
-    /// Of these bytes.
     pub fn new(from: R) -> FullStream<R> {
         FullStream {
             from,

@@ -31,7 +31,6 @@ pub struct Listing {
     pub chunks: u64,
     /// How many keys are something else.
     pub foreign: u64,
-    /// Some of those.
     pub foreign_names: Vec<String>,
 }
 

@@ -14,20 +14,15 @@ use std::fmt;
 /// What an object holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A whole database.
     Full,
-    /// Events.
     Delta,
 }
 
 /// How an object is compressed, all of it as one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Compression {
-    /// Not at all.
     None,
-    /// `.gz`
     Gzip,
-    /// `.zlib`
     Zlib,
     /// `.Z`: LZW as Go has it, least significant bit first, 8-bit literals; not what compress(1) writes.
     Lzw,
@@ -56,7 +51,6 @@ impl Compression {
 /// What a name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    /// What it is.
     pub kind: Kind,
     /// Its first revision: of a full 0, of a delta the one after the previous object's last.
     pub start: i64,
@@ -73,11 +67,9 @@ pub struct Name {
 /// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// An object.
     Object(Name),
     /// A piece of an upload, finished or not. Not to be read.
     Chunk,
-    /// Something else.
     Foreign,
 }
 

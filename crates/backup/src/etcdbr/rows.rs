@@ -41,12 +41,10 @@ pub trait Open: Send + Sync {
     fn open(&self, object: &Object) -> Result<Box<dyn Read + Send>, Error>;
 }
 
-/// Where rows end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// With the last delta.
     End,
-    /// With this revision.
     Revision(i64),
     /// With the last revision that had been seen by then.
     Time(Timestamp),
@@ -65,7 +63,6 @@ struct Choice {
 /// [`LEASE_TTL_DEFAULT`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeasesSeen {
-    /// Their ids.
     pub ids: BTreeSet<i64>,
     /// There were more than are kept here.
     pub more: bool,

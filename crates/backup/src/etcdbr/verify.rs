@@ -32,7 +32,6 @@ const AT_ONCE: usize = 2;
 /// How much of a full is read at once.
 const PIECE: usize = 1 << 20;
 
-/// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -42,9 +41,7 @@ pub struct Report {
     pub deltas: u64,
     /// The bytes of all of them.
     pub bytes: u64,
-    /// What is wrong.
     pub findings: Vec<Finding>,
-    /// What was rebuilt.
     pub rebuilt: Option<Rebuilt>,
 }
 
@@ -62,7 +59,6 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rebuilt {
-    /// Its revision.
     pub revision: i64,
     /// Its HashKV; etcdbrctl recorded none to hold it against.
     pub hash: Hash,

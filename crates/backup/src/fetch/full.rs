@@ -14,13 +14,11 @@ use super::{Task, cancelled};
 use crate::Error;
 use crate::object::Opened;
 
-/// Requests at once.
 const AT_ONCE: usize = 3;
 /// Neighbouring frames are fetched together, up to so many bytes.
 const TOGETHER: u64 = 2 << 20;
 /// Frames that wait to be unpacked.
 const WAITING: usize = 1;
-/// Threads that unpack.
 const WORKERS: usize = 2;
 
 type Fetched = Result<(u32, Bytes), Error>;
@@ -39,7 +37,6 @@ impl std::fmt::Debug for FullArrival {
 }
 
 impl FullArrival {
-    /// Begins to fetch.
     pub(crate) fn begin(object: &Opened, length: u64, progress: &Arc<Progress>) -> (FullArrival, Task) {
         let (send, frames) = mpsc::channel(WAITING);
         progress.expect(length);

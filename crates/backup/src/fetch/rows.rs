@@ -18,7 +18,6 @@ use crate::delta::{Content, Cursor};
 use crate::object::Opened;
 use crate::plan::Planned;
 
-/// Requests at once.
 const FETCHED: usize = 4;
 /// Neighbouring frames of a delta are fetched together, up to so many bytes.
 const TOGETHER: u64 = 1 << 20;

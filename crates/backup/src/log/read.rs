@@ -27,11 +27,9 @@ const READINGS: usize = 3;
 /// Something wrong with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The object.
     pub object: String,
     /// The record it is about, if it is about one.
     pub number: Option<u64>,
-    /// What is wrong.
     pub why: String,
     /// It is that something is not there.
     pub gone: bool,
@@ -62,7 +60,6 @@ impl Fault {
         }
     }
 
-    /// As an error.
     pub fn error(&self) -> Error {
         Error::damaged(self.object.clone(), self.why.clone())
     }
@@ -287,7 +284,6 @@ pub(super) async fn head(store: &Store, timeline: u32) -> Result<Option<Head>, E
 /// All of a log, in memory.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// Its records.
     pub records: Vec<Signed>,
     /// What is wrong with it.
     pub faults: Vec<Fault>,
@@ -383,7 +379,6 @@ impl History {
             .collect()
     }
 
-    /// Gaps, in order.
     pub fn gaps(&self) -> impl Iterator<Item = (&Record, &Gap)> {
         self.records
             .iter()

@@ -17,7 +17,6 @@ pub struct Tail {
     pub hash: Sha256Hex,
     /// When the last was written.
     pub at: Timestamp,
-    /// The highest epoch.
     pub epoch: u64,
     /// Who claimed it, and when.
     pub claim: Option<(Claim, String, Timestamp)>,

@@ -87,12 +87,10 @@ fn locked(name: &str, id: &super::KeyId, key: Option<&Key>) -> Error {
 }
 
 impl Opened {
-    /// What it holds.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

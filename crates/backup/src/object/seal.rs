@@ -52,7 +52,6 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// Of these bytes.
     pub fn new(bytes: [u8; 32]) -> Key {
         let mut id = [0; 8];
         derive(&bytes, b"quorate", b"the key's name", &mut id);
@@ -79,7 +78,6 @@ impl Key {
         Ok(Key::new(bytes))
     }
 
-    /// Its name.
     pub fn id(&self) -> &KeyId {
         &self.id
     }

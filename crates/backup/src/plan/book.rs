@@ -39,12 +39,10 @@ enum Only {
     Any,
     /// Those of revisions before this one.
     Before(i64),
-    /// This one.
     This(String),
 }
 
 impl Book {
-    /// Reads the log.
     pub async fn open(archive: &Archive, wanted: Wanted) -> Result<Book, Error> {
         let timeline = archive.timeline(wanted.timeline)?.timeline;
         let mut history = archive.history(timeline).await?;
@@ -93,12 +91,10 @@ impl Book {
         }
     }
 
-    /// The archive.
     pub fn archive(&self) -> &Archive {
         &self.archive
     }
 
-    /// The log.
     pub fn history(&self) -> &History {
         &self.history
     }

@@ -5,7 +5,6 @@ use futures::StreamExt as _;
 use super::{Done, Item, Plan, plan};
 use crate::{Archive, Deleted, Error};
 
-/// Deletions at once.
 const AT_ONCE: usize = 8;
 
 pub(super) async fn run(

@@ -27,7 +27,6 @@ pub struct Room {
 }
 
 impl Room {
-    /// Is it enough?
     pub fn suffices(&self) -> Result<(), Error> {
         if self.needed <= self.free {
             return Ok(());

@@ -64,7 +64,6 @@ const NO_SECRETS: &str = "an address holds no secrets, because it is shown in lo
      write credentials=FILE, or in the environment";
 
 impl StoreUrl {
-    /// Reads an address.
     pub fn parse(text: &str) -> Result<StoreUrl, Error> {
         Parts::split(text)
             .and_then(|parts| parts.url(text))

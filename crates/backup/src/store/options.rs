@@ -33,20 +33,15 @@ impl Default for StoreOptions {
 /// Who we are to a store.
 #[derive(Clone)]
 pub enum Credentials {
-    /// S3.
     S3 {
         /// The access key's id.
         key_id: String,
         /// The access key's secret.
         secret: String,
-        /// Of a session.
         token: Option<String>,
     },
     /// Google: the JSON of a service account.
-    Google {
-        /// The JSON.
-        service_account: String,
-    },
+    Google { service_account: String },
     /// Azure: a storage account's key.
     Azure {
         /// The account, if the URL names none.

@@ -23,7 +23,6 @@ pub(crate) struct Failure {
 /// Where a remote store is, for words.
 #[derive(Debug, Clone)]
 pub(crate) struct Whereabouts {
-    /// "bucket" or "container".
     pub kind: &'static str,
     pub bucket: String,
     pub endpoint: String,

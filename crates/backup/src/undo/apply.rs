@@ -16,7 +16,6 @@ const BATCH_KEYS: usize = 64;
 /// Bytes of values in one; etcd takes a request of 1.5 MiB unless it is told otherwise.
 const BATCH_BYTES: u64 = 512 << 10;
 
-/// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
@@ -24,7 +23,6 @@ pub struct Done {
     pub put_back: u64,
     /// Keys that were deleted.
     pub deleted: u64,
-    /// Transactions.
     pub transactions: u64,
     /// The cluster's revision after the last of them; 0 if there was none.
     pub revision: i64,

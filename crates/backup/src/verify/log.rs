@@ -66,7 +66,6 @@ pub(super) async fn shape(
     small(archive, names::HOLDS, report).await
 }
 
-/// Two lines each.
 async fn small(archive: &Archive, below: &str, report: &mut Report) -> Result<(), Error> {
     for found in archive.store().list(below, None).await? {
         match archive.store().get(&found.name, 1 << 20).await {

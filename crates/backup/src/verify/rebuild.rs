@@ -20,12 +20,10 @@ use crate::record::{Entry, Full, Hash, Level};
 use crate::restore::{carry_out, suffice};
 use crate::{Archive, Error, fetch};
 
-/// Its member's name.
 const NAME: &str = "verify";
 /// A socket in the directory that etcd is started in.
 const PEER_URL: &str = "unix://peer:1";
 
-/// What was rebuilt.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rebuilt {
@@ -33,7 +31,6 @@ pub struct Rebuilt {
     pub revision: i64,
     /// From the full copy of this one.
     pub base: i64,
-    /// Its hash.
     pub hash: Hash,
     /// Recorded hashes that it was held against.
     pub hashes: u64,

@@ -28,7 +28,6 @@ pub struct World {
 }
 
 impl World {
-    /// A single etcd.
     pub async fn new(version: &str) -> World {
         World::with(version, &[]).await
     }
@@ -147,7 +146,6 @@ pub async fn store(path: &Path) -> Store {
     Store::open(&url, &StoreOptions::default()).await.unwrap()
 }
 
-/// A running agent.
 pub struct Agent {
     pub board: Board,
     stop: Option<oneshot::Sender<()>>,

@@ -11,7 +11,6 @@ use quorate_datadir::{Members, Progress, Seat, Source as Database, hash_kv};
 use quorate_testkit::{EtcdbrArchive, HashKv, Start};
 use tokio::runtime::Runtime;
 
-/// An archive, opened.
 pub struct Ours {
     runtime: Runtime,
     store: Store,
@@ -76,7 +75,6 @@ impl Ours {
     }
 }
 
-/// A member alone.
 pub fn alone(data_dir: PathBuf) -> Members {
     Members {
         initial_cluster: "m0=http://127.0.0.1:1".to_owned(),

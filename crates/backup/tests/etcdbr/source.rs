@@ -34,7 +34,6 @@ impl Source {
         self.root.path().join(name)
     }
 
-    /// An empty archive.
     pub fn archive(&self, name: &str) -> EtcdbrArchive {
         std::fs::create_dir(self.path(name)).expect("a directory");
         EtcdbrArchive::below(&self.path(name))

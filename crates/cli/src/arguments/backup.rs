@@ -12,7 +12,6 @@ use super::member::NewMember;
 use super::snapshot::revision;
 use crate::duration;
 
-/// `quorate backup`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 URL says where the archive is:
@@ -26,7 +25,6 @@ Examples:
   quorate backup list file:///var/backups/etcd
   quorate backup restore file:///var/backups/etcd --data-dir new --to-time '10m ago'")]
 pub struct Backup {
-    /// What to do.
     #[command(subcommand)]
     pub command: BackupCommand,
 }
@@ -57,7 +55,7 @@ pub enum BackupCommand {
 /// Where an archive is.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// The archive
+    /// The URL of the archive
     #[arg(value_name = "URL")]
     pub url: String,
     /// The key that its objects are encrypted with: a file of 64 hexadecimal digits, kept elsewhere
@@ -73,13 +71,11 @@ pub struct Place {
     pub patience: Duration,
 }
 
-/// Which cluster.
 #[derive(Debug, Args)]
 pub struct Members {
     /// Client URLs of some members [default: those of the cluster under --root]
     #[arg(long, alias = "endpoint", value_name = "URL,…", value_delimiter = ',')]
     pub endpoints: Vec<String>,
-    /// Who uses it.
     #[command(flatten)]
     pub secrets: Secrets,
 }
@@ -93,13 +89,13 @@ pub struct Secrets {
     /// The certificate to ask with
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
-    /// Its key
+    /// The private key of that certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
     /// The user to ask as; a password is better given in ETCDCTL_PASSWORD
     #[arg(long, value_name = "NAME[:PASSWORD]")]
     pub user: Option<String>,
-    /// The user's password
+    /// The password of that user
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -110,7 +106,6 @@ pub struct Secrets {
     pub password: Option<String>,
 }
 
-/// `quorate backup run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --endpoints it follows the cluster under --root. Stopped with Ctrl-C or SIGTERM it writes what it has and ends.
@@ -120,10 +115,8 @@ Examples:
   quorate backup run 's3://bucket/etcd?region=eu-west-1' --endpoints https://10.0.0.1:2379,https://10.0.0.2:2379 \\
       --cacert ca.crt --cert c.crt --key c.key --metrics-listen 127.0.0.1:9379")]
 pub struct Run {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
-    /// The cluster.
     #[command(flatten)]
     pub members: Members,
     /// When full copies are taken, as cron says it, in UTC
@@ -166,17 +159,14 @@ pub enum AskHash {
     Nobody,
 }
 
-/// `quorate backup now`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   quorate backup now file:///var/backups/etcd
   quorate backup now file:///var/backups/etcd --endpoints http://127.0.0.1:2379 -o json")]
 pub struct Now {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
-    /// The cluster.
     #[command(flatten)]
     pub members: Members,
     /// Go on in an archive of another cluster, in a new timeline
@@ -190,7 +180,6 @@ pub struct Now {
     pub output: Form,
 }
 
-/// `quorate backup list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 shown, 1 not readable, or something in its log is damaged.
@@ -199,13 +188,12 @@ Examples:
   quorate backup list file:///var/backups/etcd
   quorate backup list file:///var/backups/etcd --deltas -o json | jq '.timelines[].gaps'")]
 pub struct List {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
     /// Show each delta, not only how many follow each full copy
     #[arg(long)]
     pub deltas: bool,
-    /// Only this timeline
+    /// Show only this timeline
     #[arg(long, value_name = "N")]
     pub timeline: Option<u32>,
     /// For people (table), or for programs
@@ -224,7 +212,6 @@ pub enum Level {
     Served,
 }
 
-/// `quorate backup verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 proven, 1 damaged or not readable.
@@ -233,10 +220,9 @@ Examples:
   quorate backup verify file:///var/backups/etcd
   quorate backup verify file:///var/backups/etcd --level served --etcd /usr/bin/etcd")]
 pub struct Verify {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
-    /// How far
+    /// How far the proof goes
     #[arg(long, value_enum, default_value_t = Level::Rebuilt)]
     pub level: Level,
     /// Which timeline [default: the newest]
@@ -259,7 +245,6 @@ pub struct Verify {
     pub output: Form,
 }
 
-/// `quorate backup restore`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("point").args(["to_revision", "to_time"]))]
 #[command(after_help = "\
@@ -272,7 +257,6 @@ Examples:
   quorate backup restore file:///var/backups/etcd --data-dir members --every-member \\
       --initial-cluster m1=http://10.0.0.1:2380,m2=http://10.0.0.2:2380 --initial-cluster-token again")]
 pub struct Restore {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
     /// The data directory to make; with --every-member, the directory that they go into
@@ -304,13 +288,11 @@ pub struct Restore {
     pub output: Form,
 }
 
-/// `quorate backup compact`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   quorate backup compact file:///var/backups/etcd")]
 pub struct Compact {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
     /// Up to this revision [default: the last]
@@ -330,7 +312,6 @@ pub struct Compact {
     pub output: Form,
 }
 
-/// `quorate backup prune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 7d: every revision of the last seven days. 30d:1d: for thirty days one full copy of each day. Whatever is asked for, the
@@ -342,7 +323,6 @@ Examples:
   quorate backup prune file:///var/backups/etcd --keep 7d,30d:1d --dry-run
   quorate backup prune file:///var/backups/etcd --keep 7d,30d:1d,1y:30d")]
 pub struct Prune {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
     /// What stays reachable; without it, only what was given up before is deleted
@@ -359,7 +339,6 @@ pub struct Prune {
     pub output: Form,
 }
 
-/// `quorate backup copy`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Copied again, only what is new is copied. What is damaged is told, and not copied.
@@ -367,10 +346,9 @@ Copied again, only what is new is copied. What is damaged is told, and not copie
 Examples:
   quorate backup copy file:///var/backups/etcd 's3://bucket/etcd?region=eu-west-1'")]
 pub struct Copy {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
-    /// Where to
+    /// The URL to copy to
     #[arg(value_name = "TO-URL")]
     pub to: String,
     /// For people (table), or for programs
@@ -378,7 +356,6 @@ pub struct Copy {
     pub output: Form,
 }
 
-/// `quorate backup undo`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys under the prefix that were at --from and are gone or changed at --to are put back as they were. Whatever was changed
@@ -390,7 +367,6 @@ Examples:
       --into http://127.0.0.1:2379
   quorate backup undo file:///var/backups/etcd --prefix app/ --from 811 --to 900 --into http://127.0.0.1:2379 --apply")]
 pub struct Undo {
-    /// The archive.
     #[command(flatten)]
     pub place: Place,
     /// Only keys that begin with this
@@ -399,7 +375,7 @@ pub struct Undo {
     /// The point before: a revision, or a time such as 2026-05-02T10:00:00Z or '10m ago'
     #[arg(long, value_name = "POINT", value_parser = super::moment::point)]
     pub from: super::moment::Point,
-    /// The point after
+    /// The point after the mistake
     #[arg(long, value_name = "POINT", value_parser = super::moment::point)]
     pub to: super::moment::Point,
     /// Client URLs of the live cluster
@@ -414,7 +390,7 @@ pub struct Undo {
     /// Delete keys that were not there at --from, too
     #[arg(long)]
     pub delete_new: bool,
-    /// Do it
+    /// Apply the changes instead of only showing them
     #[arg(long)]
     pub apply: bool,
     /// Go on where one would be asked

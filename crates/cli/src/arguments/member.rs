@@ -13,7 +13,7 @@ pub struct NewMember {
     /// Where the member's log goes [default: in the data directory]
     #[arg(long, value_name = "DIR")]
     pub wal_dir: Option<PathBuf>,
-    /// The member's name
+    /// The name of the member
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub name: String,
     /// All members, with their peer URLs

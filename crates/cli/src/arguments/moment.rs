@@ -9,13 +9,10 @@ use crate::duration;
 /// A point of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
-    /// A revision.
     Revision(i64),
-    /// A time.
     Time(Timestamp),
 }
 
-/// Reads a time.
 pub fn parse(text: &str) -> Result<Timestamp, String> {
     at(text, Timestamp::now())
 }

@@ -10,7 +10,6 @@ use super::Form;
 use super::member::NewMember;
 use crate::duration;
 
-/// `quorate snapshot`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 FILE is a snapshot, or the database of a stopped member; DIR is a stopped member's data directory.
@@ -21,7 +20,6 @@ Examples:
   quorate snapshot get etcd.db /registry/configmaps/default/app --rev 811 --output-file app
   quorate snapshot restore etcd.db --data-dir /var/lib/etcd-new")]
 pub struct Snapshot {
-    /// What to do.
     #[command(subcommand)]
     pub command: SnapshotCommand,
 }
@@ -39,7 +37,7 @@ pub enum SnapshotCommand {
     Hash(Hash),
     /// Print the value of a key, or of several
     Get(Get),
-    /// List keys
+    /// List the keys of a snapshot
     Keys(Keys),
     /// Show what was added, changed and deleted between two snapshots, or two revisions of one
     Diff(Diff),
@@ -49,7 +47,6 @@ pub enum SnapshotCommand {
     Defrag(Defrag),
 }
 
-/// `quorate snapshot save`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --endpoints it asks a healthy member of the cluster under --root, a follower if there is one.
@@ -72,13 +69,13 @@ pub struct Save {
     /// The certificate to ask with
     #[arg(long, value_name = "FILE", requires = "endpoints", requires = "key")]
     pub cert: Option<PathBuf>,
-    /// Its key
+    /// The private key of that certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
     /// The user to ask as; a password is better given in ETCDCTL_PASSWORD
     #[arg(long, value_name = "NAME[:PASSWORD]", requires = "endpoints")]
     pub user: Option<String>,
-    /// The user's password
+    /// The password of that user
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -104,7 +101,6 @@ pub struct Save {
     pub output: Form,
 }
 
-/// `quorate snapshot status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -119,7 +115,6 @@ pub struct Status {
     pub output: Form,
 }
 
-/// `quorate snapshot verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 intact, 1 damaged or not readable.
@@ -136,7 +131,6 @@ pub struct Verify {
     pub output: Form,
 }
 
-/// `quorate snapshot hash`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Equal keys have equal hashes only where revision and compact revision are equal, too.
@@ -159,7 +153,6 @@ pub struct Hash {
     pub output: Form,
 }
 
-/// Which keys.
 #[derive(Debug, Args)]
 pub struct Which {
     /// All keys that begin with KEY
@@ -179,7 +172,6 @@ pub struct Which {
     pub limit: Option<u64>,
 }
 
-/// `quorate snapshot get`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 One key's raw value is written byte for byte. Of several, each is written as etcdctl does: key, line break, value,
@@ -193,13 +185,12 @@ pub struct Get {
     /// The snapshot, or a stopped member's data directory
     #[arg(value_name = "FILE|DIR")]
     pub path: PathBuf,
-    /// The key
+    /// The key to look up
     #[arg(value_name = "KEY")]
     pub key: OsString,
     /// The end of a range, which is not in it
     #[arg(value_name = "END", conflicts_with_all = ["prefix", "from_key"])]
     pub end: Option<OsString>,
-    /// Which keys.
     #[command(flatten)]
     pub which: Which,
     /// How values are written
@@ -218,7 +209,6 @@ pub enum Written {
     Json,
 }
 
-/// `quorate snapshot keys`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -234,7 +224,6 @@ pub struct Keys {
     /// The end of a range, which is not in it
     #[arg(value_name = "END", conflicts_with_all = ["prefix", "from_key"])]
     pub end: Option<OsString>,
-    /// Which keys.
     #[command(flatten)]
     pub which: Which,
     /// For people (table), or for programs, a line of JSON for each key
@@ -249,7 +238,6 @@ pub enum Lines {
     Json,
 }
 
-/// `quorate snapshot diff`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("other").args(["b", "from"]).required(true).multiple(true))]
 #[command(after_help = "\
@@ -281,7 +269,6 @@ pub struct Diff {
     pub output: Lines,
 }
 
-/// `quorate snapshot restore`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -290,7 +277,7 @@ Examples:
       --initial-cluster m1=http://10.0.0.1:2380,m2=http://10.0.0.2:2380 \\
       --initial-advertise-peer-urls http://10.0.0.1:2380")]
 pub struct Restore {
-    /// The snapshot
+    /// The snapshot file to restore
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The data directory to make
@@ -310,7 +297,6 @@ pub struct Restore {
     pub output: Form,
 }
 
-/// `quorate snapshot defrag`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

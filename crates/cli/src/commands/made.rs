@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::render::facts;
 use crate::say;
 
-/// What was made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Made {
@@ -59,7 +58,6 @@ impl Made {
         }
     }
 
-    /// Of one member.
     pub fn one(name: &str, data_dir: &Path, restored: &Restored, began: Instant) -> Made {
         Made::new(
             Member::of(name, data_dir, restored),
@@ -94,7 +92,6 @@ impl Made {
         }
     }
 
-    /// For people.
     pub fn page(&self) -> String {
         let mut lines: Vec<(&str, String)> = Vec::new();
         for member in &self.members {

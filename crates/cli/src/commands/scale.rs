@@ -1,5 +1,3 @@
-//! `quorate scale N`.
-
 use quorate_api::edit;
 use quorate_host::{Root, Status, control};
 

@@ -11,7 +11,6 @@ use crate::{render, roots, say};
 /// How often a watched status is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Shows the status.
 pub async fn run(root: &Root, arguments: &arguments::Status) -> Result<(), Failure> {
     if !arguments.watch {
         say::print(&once(&roots::status(root)?, arguments.output)?);

@@ -25,7 +25,6 @@ const NAME: &str = "etcd";
 /// How many members it gets.
 const REPLICAS: u32 = 3;
 
-/// Runs the cluster.
 pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     let arguments::Up { file, etcd, runner } = arguments;
     match runner {

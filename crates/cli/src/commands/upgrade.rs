@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::manifest::Manifest;
 use crate::{progress, say};
 
-/// Sets the version.
 pub async fn run(root: &Root, arguments: &arguments::Upgrade) -> Result<(), Failure> {
     let text = &arguments.version;
     let wanted = quorate_api::check_version(text)

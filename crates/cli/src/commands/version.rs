@@ -1,9 +1,6 @@
-//! `quorate version`.
-
 use crate::failure::Failure;
 use crate::say;
 
-/// Prints it.
 pub fn run() -> Result<(), Failure> {
     let minors = quorate_api::SUPPORTED_MINORS;
     say::line(&format!(

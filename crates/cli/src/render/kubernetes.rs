@@ -15,18 +15,15 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 /// No name is longer; text that is would only be garbage that looks like it.
 const TEXT_MAX: usize = 1024;
 
-/// A Kubernetes object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Object {
     /// The version of its kind, such as `apps/v1`.
     pub api_version: String,
-    /// Its kind.
     pub kind: String,
     /// Its namespace; empty where it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

@@ -6,16 +6,13 @@ use clap::builder::styling::{AnsiColor, Style};
 pub const GOOD: Style = AnsiColor::Green.on_default();
 /// Passing, or worth a look.
 pub const WARN: Style = AnsiColor::Yellow.on_default();
-/// Needs a person.
 pub const BAD: Style = AnsiColor::Red.on_default();
 /// Names of members, commands, reasons.
 pub const NAME: Style = AnsiColor::Cyan.on_default();
-/// Headings.
 pub const HEAD: Style = Style::new().bold();
 /// What may be overlooked.
 pub const DIM: Style = Style::new().dimmed();
 
-/// `text` in `style`.
 pub fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }

@@ -4,7 +4,6 @@ use clap::builder::styling::Style;
 
 use super::style;
 
-/// One cell.
 #[derive(Clone, Debug)]
 pub struct Cell {
     text: String,
@@ -13,7 +12,6 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Plain text.
     pub fn text(text: impl Into<String>) -> Cell {
         Cell {
             text: text.into(),

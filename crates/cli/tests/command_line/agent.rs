@@ -42,7 +42,6 @@ impl Agent {
         serde_json::from_str(&text).unwrap_or(Value::Null)
     }
 
-    /// What it said.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -94,7 +93,6 @@ impl Drop for Agent {
     }
 }
 
-/// The cluster's revision.
 pub fn revision(etcd: &Etcd) -> i64 {
     let answer: Value = serde_json::from_str(&etcd.ctl(&["get", "nothing", "-w", "json"])).unwrap();
     answer["header"]["revision"].as_i64().unwrap()

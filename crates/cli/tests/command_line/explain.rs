@@ -1,5 +1,3 @@
-//! `quorate explain`.
-
 use crate::sandbox::Sandbox;
 
 #[test]

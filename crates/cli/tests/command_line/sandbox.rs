@@ -96,7 +96,6 @@ impl Sandbox {
     }
 }
 
-/// A good manifest.
 pub fn manifest() -> String {
     quorate_api::default_manifest("etcd", 3, &semver::Version::new(3, 6, 1))
 }

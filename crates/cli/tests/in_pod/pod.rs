@@ -164,7 +164,6 @@ impl Slot {
     }
 }
 
-/// A pod.
 pub struct Pod<'a> {
     slot: &'a Slot,
     pub uid: String,
@@ -319,7 +318,6 @@ impl Pod<'_> {
         command
     }
 
-    /// The etcd container.
     pub fn launch(&self) -> Member {
         self.launch_patiently("60s")
     }
@@ -446,7 +444,6 @@ impl Drop for Member {
     }
 }
 
-/// Waits until `what`.
 #[track_caller]
 pub fn eventually(what: &str, is: impl FnMut() -> bool) {
     await_that(what, LIMIT, is);

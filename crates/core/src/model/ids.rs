@@ -73,7 +73,6 @@ macro_rules! text {
             }
         }
         impl $name {
-            /// The text itself.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

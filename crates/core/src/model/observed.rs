@@ -36,7 +36,6 @@ pub struct SlotView {
     pub asides: u32,
     /// Whether there is anything to start a process in.
     pub place: Place,
-    /// The process.
     pub process: Process,
     /// What the member itself answered in this pass.
     pub status: Option<MemberStatus>,
@@ -57,7 +56,6 @@ pub enum Place {
     Ready,
     /// It is being made.
     Preparing {
-        /// For which etcd.
         version: Version,
         /// How far that has got, or what keeps it.
         why: String,
@@ -69,18 +67,14 @@ pub enum Place {
 /// A data directory at a glance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Volume {
-    /// Nothing there.
     Empty,
     /// A write-ahead log with a readable head.
     Data {
-        /// Whose it is.
         member: MemberId,
-        /// Of which cluster.
         cluster: ClusterId,
     },
     /// Something is there that etcd could not start from.
     Damaged {
-        /// What and where.
         why: String,
     },
     /// Could not be looked at in this pass; nothing may be concluded.
@@ -90,7 +84,6 @@ pub enum Volume {
 /// What is known of the first start on a fresh volume. Absence of a record is `Unknown`, never `NotRun`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FirstStart {
-    /// Nothing was recorded.
     Unknown,
     /// A start was prepared and provably never executed.
     NotRun,
@@ -98,23 +91,18 @@ pub enum FirstStart {
     RanWithoutData,
 }
 
-/// A member's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Process {
-    /// None runs.
     Stopped {
         /// How the last one ended, if this is known.
         last: Option<Exit>,
     },
-    /// It runs.
     Running {
-        /// Since when.
         since: Time,
         /// The version of its binary.
         version: Version,
         /// The digest it was started with.
         config: String,
-        /// On which volume.
         generation: Generation,
     },
     /// It was told to stop and still runs.
@@ -135,13 +123,10 @@ pub struct Exit {
 /// What one member says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Its id.
     pub member: MemberId,
-    /// Its cluster.
     pub cluster: ClusterId,
     /// Who leads, as it sees it.
     pub leader: Option<MemberId>,
-    /// The raft term.
     pub term: u64,
     /// The last log index it applied.
     pub applied: u64,
@@ -158,18 +143,14 @@ pub struct MemberStatus {
 /// The cluster as a quorum of it sees itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuorumView {
-    /// Which cluster.
     pub cluster: ClusterId,
-    /// Its members.
     pub members: Vec<Listed>,
-    /// Its leader.
     pub leader: Option<MemberId>,
 }
 
 /// One member of the member list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Listed {
-    /// Its id.
     pub id: MemberId,
     /// Its name; empty until it has started once.
     pub name: String,
@@ -184,9 +165,7 @@ pub struct Listed {
 pub struct Outcome {
     /// Which kind of step.
     pub step: StepKind,
-    /// How it ended.
     pub result: StepResult,
-    /// When.
     pub at: Time,
 }
 
@@ -205,7 +184,6 @@ pub enum StepKind {
     Promote,
     /// Remove a member from the list.
     Remove,
-    /// Hand leadership over.
     MoveLeader,
     /// Move a volume aside.
     SetAside,
@@ -214,7 +192,6 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// All of them.
     pub const ALL: [StepKind; 9] = [
         StepKind::Provide,
         StepKind::Start,

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemberName, Ordinal, Version};
 
-/// The wanted cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// The cluster's name; members are `<name>-<ordinal>`.
@@ -16,7 +15,6 @@ pub struct Spec {
     /// A digest of everything else a running member was started with (options, certificates' root, the user's
     /// redeployment reason). A member that runs with another one is restarted in its turn.
     pub config: String,
-    /// Touch nothing.
     pub paused: bool,
 }
 

@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// `major.minor.patch`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version {
@@ -14,7 +13,6 @@ pub struct Version {
     pub major: u32,
     /// The step that upgrades may not skip.
     pub minor: u32,
-    /// The fix level.
     pub patch: u32,
 }
 

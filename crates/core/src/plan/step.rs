@@ -15,77 +15,56 @@ use crate::model::{
 pub enum Step {
     /// Make the place in which a slot's process can be started: nothing is started by it.
     Provide {
-        /// Which slot.
         ordinal: Ordinal,
         /// For which of its volumes.
         generation: Generation,
-        /// For which etcd.
         version: Version,
     },
     /// Start the process of a slot on one volume.
     Start {
-        /// Which slot.
         ordinal: Ordinal,
         /// On which of its volumes.
         generation: Generation,
-        /// As what.
         how: StartHow,
-        /// Which etcd.
         version: Version,
     },
     /// Stop the process of a slot, cleanly.
     Stop {
-        /// Which slot.
         ordinal: Ordinal,
         /// Which process: the one that runs since then, not one that was started after it.
         since: Time,
     },
-    /// Add a learner.
     AddLearner {
-        /// For which slot.
         ordinal: Ordinal,
-        /// Under which URL.
         peer_url: PeerUrl,
         /// The member list it was planned on.
         basis: Basis,
     },
     /// Make a learner a voter.
     Promote {
-        /// In which slot.
         ordinal: Ordinal,
-        /// Which learner.
         member: MemberId,
         /// The member list it was planned on.
         basis: Basis,
     },
     /// Remove a member from the list.
     Remove {
-        /// Which member.
         member: MemberId,
         /// The member list it was planned on.
         basis: Basis,
     },
-    /// Hand leadership over.
     MoveLeader {
         /// From the present leader.
         from: MemberId,
-        /// To this voter.
         to: MemberId,
     },
     /// Move a volume to where nothing starts from it, whole.
     SetAside {
-        /// Of which slot.
         ordinal: Ordinal,
-        /// Which volume.
         generation: Generation,
     },
     /// Delete the oldest asides of a slot, whose replacement serves.
-    DropAside {
-        /// Of which slot.
-        ordinal: Ordinal,
-        /// How many stay.
-        keep: u32,
-    },
+    DropAside { ordinal: Ordinal, keep: u32 },
 }
 
 /// As what a member starts.
@@ -93,9 +72,7 @@ pub enum Step {
 pub enum StartHow {
     /// As one of the first members of a new cluster, on a volume never started.
     New {
-        /// The bootstrap's token.
         token: Token,
-        /// All first members.
         initial: Vec<(MemberName, PeerUrl)>,
     },
     /// As a member just added, on a volume never started.

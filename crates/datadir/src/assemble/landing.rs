@@ -41,7 +41,6 @@ impl Landing {
         }
     }
 
-    /// Writes a piece.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.file
             .write_all_at(bytes, offset)
@@ -53,7 +52,6 @@ impl Landing {
         Ok(())
     }
 
-    /// No more comes.
     pub(super) fn end(self) -> Result<(), Error> {
         let push = self.push.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (mut push, _) = push;

@@ -10,7 +10,6 @@ use crate::rewrite::{Changes, Later};
 
 /// Rows that come behind those of a base.
 pub struct LaterRows<'a> {
-    /// They.
     pub rows: &'a mut dyn Later,
     /// The revision they end with; `None`: wherever they do.
     pub to: Option<i64>,
@@ -34,7 +33,6 @@ pub(crate) struct Behind<'a> {
 }
 
 impl<'a> Behind<'a> {
-    /// Behind revision `base`.
     pub(crate) fn new(base: i64, mut rows: Option<LaterRows<'a>>) -> Result<Behind<'a>, Error> {
         if let Some(rows) = &mut rows {
             rows.rows.begin(base)?;

@@ -18,7 +18,6 @@ const PAGE_BYTES_MAX: u64 = 1 << 30;
 /// The length of the hash behind a snapshot.
 pub(crate) const DIGEST: u64 = 32;
 
-/// A bbolt file.
 #[derive(Debug)]
 pub struct Bolt {
     path: PathBuf,
@@ -56,7 +55,6 @@ impl Bucket {
 }
 
 impl Bolt {
-    /// Opens `path`.
     pub fn open(path: &Path) -> Result<Bolt, Error> {
         let file = File::open(path).map_err(Error::read(path))?;
         Bolt::from_file(file, path)
@@ -122,7 +120,6 @@ impl Bolt {
         })
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }

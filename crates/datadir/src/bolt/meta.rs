@@ -63,8 +63,10 @@ pub(crate) enum Metas {
     /// The file is empty: bbolt made it and was stopped before it wrote anything.
     Blank,
     /// The newest valid one, and how many are valid.
-    Valid { newest: Meta, count: u8 },
-    /// Neither is valid.
+    Valid {
+        newest: Meta,
+        count: u8,
+    },
     Invalid,
 }
 

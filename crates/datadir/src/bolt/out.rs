@@ -11,7 +11,6 @@ use super::page::{HEADER, Header};
 use crate::Error;
 use crate::push::Push;
 
-/// Written at once.
 const CHUNK: usize = 1 << 20;
 
 /// A file of pages that grows.

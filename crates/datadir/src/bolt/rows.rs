@@ -22,7 +22,6 @@ const NEAR: u64 = 16;
 /// A row's key and its value.
 pub type KeyAndValue<'a> = (&'a [u8], &'a [u8]);
 
-/// A row.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) place: Place,

@@ -9,7 +9,6 @@ use super::row::Revision;
 use crate::bolt::Bolt;
 use crate::{Error, Target};
 
-/// Names of buckets.
 pub mod bucket {
     /// Alarms that are on.
     pub const ALARM: &[u8] = b"alarm";
@@ -19,13 +18,10 @@ pub mod bucket {
     pub const CLUSTER: &[u8] = b"cluster";
     /// Every version of every key.
     pub const KEY: &[u8] = b"key";
-    /// Leases.
     pub const LEASE: &[u8] = b"lease";
-    /// The members.
     pub const MEMBERS: &[u8] = b"members";
     /// Those that were removed.
     pub const MEMBERS_REMOVED: &[u8] = b"members_removed";
-    /// Numbers.
     pub const META: &[u8] = b"meta";
 }
 
@@ -54,15 +50,12 @@ pub mod meta {
 pub struct Numbers {
     /// The last raft entry whose effect is in the file.
     pub consistent_index: Option<u64>,
-    /// Its term.
     pub term: Option<u64>,
     /// The last compaction: begun, if that is the newer one, or finished.
     pub compacted: Option<i64>,
     /// That one was finished: what it takes away is gone.
     pub compaction_is_done: bool,
-    /// The storage version.
     pub storage_version: Option<Version>,
-    /// The cluster's version.
     pub cluster_version: Option<Version>,
 }
 

@@ -21,7 +21,6 @@ use crate::progress::Progress;
 /// A HashKV, and what it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashKv {
-    /// The hash.
     pub hash: u32,
     /// Up to this revision.
     pub revision: i64,

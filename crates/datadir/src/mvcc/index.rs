@@ -64,7 +64,6 @@ impl<V: Copy> KeyIndex<V> {
         self.parts[part].insert(print, value)
     }
 
-    /// Forgets a key.
     #[allow(clippy::indexing_slicing, reason = "a part is a remainder of their number")]
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<V> {
         let (part, print) = self.print(key);
@@ -120,7 +119,6 @@ pub(crate) struct History {
     /// The compaction was finished.
     done: bool,
     last: Option<RowKey>,
-    /// Rows so far.
     rows: u32,
     /// How many of them the compaction reaches.
     early: u32,
@@ -302,7 +300,6 @@ impl Kept {
         self.any = true;
     }
 
-    /// Is there any?
     pub(crate) fn any(&self) -> bool {
         self.any
     }

@@ -51,14 +51,12 @@ impl fmt::Display for Revision {
 /// The key of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowKey {
-    /// When.
     pub revision: Revision,
     /// It is a deletion.
     pub tombstone: bool,
 }
 
 impl RowKey {
-    /// Reads it.
     pub fn read(bytes: &[u8]) -> Result<RowKey, &'static str> {
         let tombstone = match bytes.get(REVISION..) {
             Some([]) => false,
@@ -79,10 +77,8 @@ impl RowKey {
     }
 }
 
-/// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyValue<'a> {
-    /// The key.
     pub key: &'a [u8],
     /// When the key came to be, for the present time.
     pub create_revision: i64,
@@ -90,7 +86,6 @@ pub struct KeyValue<'a> {
     pub mod_revision: i64,
     /// How often it has been written since it came to be.
     pub version: i64,
-    /// The value.
     pub value: &'a [u8],
     /// The lease it goes with; 0 for none.
     pub lease: i64,

@@ -9,10 +9,8 @@ use quorate_wire::{authpb, etcdserverpb, leasepb};
 use super::buckets::{bucket, meta};
 use super::row::Revision;
 
-/// A lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// Its id.
     pub id: i64,
     /// How long it lives after a renewal, in seconds.
     pub ttl: i64,

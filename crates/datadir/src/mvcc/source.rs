@@ -59,7 +59,6 @@ impl Source {
         Ok(Source { bolt, numbers, last })
     }
 
-    /// The file.
     pub fn bolt(&self) -> &Bolt {
         &self.bolt
     }

@@ -28,7 +28,6 @@ pub(crate) struct Interest {
 /// Half-open spans of keys; an end of `None` is the end of all keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Spans {
-    /// Start to end.
     spans: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
 

@@ -28,9 +28,7 @@ pub(crate) struct Live {
 /// A put as it stands in the database.
 #[derive(Debug, Clone, Copy)]
 pub struct Put<'a> {
-    /// The key.
     pub key: &'a [u8],
-    /// Its value.
     pub value: &'a [u8],
     /// The revision that made it.
     pub create_revision: i64,

@@ -22,7 +22,6 @@ struct Path<'t> {
     inner: Vec<Path<'t>>,
 }
 
-/// Applies a transaction.
 pub(crate) fn apply(store: &mut Store, txn: &TxnRequest) -> Result<Vec<Row>, Stop> {
     let path = choose(store, txn)?;
     if check_puts(store, &path)?.is_err() {

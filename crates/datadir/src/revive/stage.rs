@@ -24,7 +24,6 @@ use crate::restore::{Restore, restore};
 use crate::wal::{Extension, Log};
 use crate::{Error, copy, digest, look};
 
-/// Its member's name.
 const NAME: &str = "replay";
 
 /// A directory that a real etcd is to start with, serve, and end.
@@ -175,7 +174,6 @@ impl Staged {
         NAME
     }
 
-    /// Its peer URL.
     pub fn peer_url(&self) -> &str {
         &self.peer_url
     }

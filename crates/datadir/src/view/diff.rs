@@ -14,16 +14,13 @@ use crate::{Error, Progress, Source};
 /// A state of a store.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
-    /// The store.
     pub source: &'a Source,
-    /// At this revision.
     pub revision: i64,
 }
 
 /// What of a key is held against the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
-    /// Its value alone.
     Value,
     /// Its value, and the lease that it is bound to.
     ValueAndLease,
@@ -43,9 +40,7 @@ pub enum Kind {
 /// A key that differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// How.
     pub kind: Kind,
-    /// The key.
     pub key: &'a [u8],
     /// The revision that last wrote it, on the first side.
     pub before: Option<i64>,

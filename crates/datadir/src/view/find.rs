@@ -11,7 +11,6 @@ use crate::{Error, KeyValue, Progress, Revision, RowKey, Source};
 /// A key, without its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The key.
     pub key: Vec<u8>,
     /// The revision that made it.
     pub create_revision: i64,

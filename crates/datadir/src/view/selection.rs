@@ -3,9 +3,7 @@
 /// Keys by their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// Every key.
     All,
-    /// This one.
     Exact(Vec<u8>),
     /// Those that begin so.
     Prefix(Vec<u8>),

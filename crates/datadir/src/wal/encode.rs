@@ -24,7 +24,6 @@ impl Encoder {
         encoder
     }
 
-    /// Adds a record.
     pub(crate) fn add(&mut self, kind: i64, data: &[u8]) {
         self.chain = crc32c::crc32c_append(self.chain, data);
         self.frame(kind, Some(data));
@@ -40,7 +39,6 @@ impl Encoder {
         self.bytes.len()
     }
 
-    /// What was added.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

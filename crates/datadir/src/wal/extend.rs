@@ -23,7 +23,6 @@ use super::record::Record;
 use super::segments::SegmentName;
 use crate::Error;
 
-/// Written at once.
 const CHUNK: usize = 1 << 20;
 
 /// A segment being written behind a restored log.
@@ -94,7 +93,6 @@ impl Extension {
         self.encoder.add(TYPE_STATE, &state.encode_to_vec());
     }
 
-    /// Adds a request.
     pub(crate) fn add(&mut self, request: &[u8]) -> Result<(), Error> {
         self.index += 1;
         let entry = Entry {

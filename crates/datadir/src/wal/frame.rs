@@ -14,7 +14,6 @@ use super::field::{Broken, Field};
 
 /// Whose log it is.
 pub(crate) const TYPE_METADATA: i64 = 1;
-/// A raft entry.
 pub(crate) const TYPE_ENTRY: i64 = 2;
 /// A raft hard state.
 pub(crate) const TYPE_STATE: i64 = 3;

@@ -204,7 +204,6 @@ impl Log {
         }
     }
 
-    /// How it ended.
     pub fn end(&self) -> &End {
         &self.end
     }

@@ -38,9 +38,7 @@ pub struct Position {
 /// A record and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<'a> {
-    /// Where it is.
     pub position: Position,
-    /// What it says.
     pub record: Record<'a>,
 }
 
@@ -51,7 +49,6 @@ pub enum End {
     Clean,
     /// The last write was not finished. etcd cuts it off when it starts, and goes on.
     Torn {
-        /// The last segment.
         path: PathBuf,
         /// Where it is cut.
         offset: u64,
@@ -64,7 +61,6 @@ pub enum End {
     Damaged {
         /// The segment, or the directory of the log.
         path: PathBuf,
-        /// Where in it.
         offset: u64,
         /// What is wrong there.
         why: String,

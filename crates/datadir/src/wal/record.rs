@@ -26,13 +26,10 @@ pub enum Record<'a> {
 /// Whose log it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metadata {
-    /// The member.
     pub member_id: u64,
-    /// The cluster.
     pub cluster_id: u64,
 }
 
-/// A raft entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// What its data is.
@@ -48,7 +45,6 @@ pub struct Entry<'a> {
 /// What an entry's data is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// A request.
     Normal,
     /// A change of members.
     ConfChange,
@@ -76,7 +72,6 @@ pub struct SnapshotMark {
     pub term: u64,
 }
 
-/// What `raw` says.
 pub(crate) fn typed(raw: RawRecord<'_>) -> Result<Record<'_>, Broken> {
     match raw.kind {
         TYPE_METADATA => metadata(raw.data).map(Record::Metadata),

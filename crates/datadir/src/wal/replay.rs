@@ -22,7 +22,6 @@ pub enum Replay {
     UpTo35,
     /// Requests that only etcd up to 3.6 can replay.
     UpTo36,
-    /// Nothing.
     Free,
 }
 

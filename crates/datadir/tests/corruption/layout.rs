@@ -18,7 +18,6 @@ pub enum Part {
     Freelist,
     /// A key, of a row, of a branch or of a bucket.
     Key,
-    /// A value.
     Value,
     /// Behind the last row of a page, or what a meta page says.
     Slack,

@@ -163,7 +163,6 @@ fn theirs(etcd: &Client, selection: &Selection, revision: i64) -> Option<State> 
     Some(rows.collect())
 }
 
-/// Our answer.
 fn ours(source: &Source, selection: &Selection, revision: i64) -> Result<State, Error> {
     let progress = Progress::new();
     let revision = source.revision(revision)?;

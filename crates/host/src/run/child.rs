@@ -46,7 +46,6 @@ pub(crate) struct Runner {
     watchers: JoinSet<Ended>,
 }
 
-/// One member's process.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) record: Record,
@@ -54,7 +53,6 @@ pub(crate) struct Member {
     stop: Arc<Notify>,
 }
 
-/// A process ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     pub(crate) ordinal: Ordinal,
@@ -273,7 +271,6 @@ impl Runner {
             .map_or(0, |starts| starts.saturating_sub(1))
     }
 
-    /// How many run.
     pub(crate) fn running(&self) -> usize {
         self.members.len()
     }

@@ -17,7 +17,6 @@ use crate::Error;
 /// What the file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// There is none.
     Absent,
     /// A first start was prepared; the launcher has not come to it.
     Armed,
@@ -34,7 +33,6 @@ const FIRED: &str = "fired";
 const ENDED: &str = "ended-without-data";
 
 impl Evidence {
-    /// Reads it.
     pub fn read(path: &Path) -> Result<Evidence, Error> {
         let Some(content) = durable::read(path, 1024)? else {
             return Ok(Evidence::Absent);

@@ -12,16 +12,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Identity {
-    /// Its number.
     pub(crate) pid: u32,
     /// When it started, in clock ticks since boot: /proc/PID/stat, field 22.
     pub(crate) start_time: u64,
-    /// Which boot: /proc/sys/kernel/random/boot_id.
     pub(crate) boot_id: String,
 }
 
 impl Identity {
-    /// This very process.
     pub(crate) fn own() -> io::Result<Identity> {
         Self::of(std::process::id())?.ok_or_else(|| io::Error::other("this process is not in /proc"))
     }

@@ -27,13 +27,9 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launch {
-    /// The member's name.
     pub member: String,
-    /// The etcd binary.
     pub program: PathBuf,
-    /// Its version.
     pub version: Version,
-    /// Its arguments.
     pub arguments: Vec<String>,
     /// Its data directory, made here if it is not there.
     pub data_dir: PathBuf,
@@ -45,11 +41,9 @@ pub struct Launch {
     pub record: PathBuf,
     /// The lock it holds while it lives.
     pub alive: PathBuf,
-    /// Its log.
     pub log: PathBuf,
     /// The evidence to fire; only for a first start.
     pub first_start: Option<PathBuf>,
-    /// The working directory.
     pub directory: PathBuf,
     /// The supervisor: a launcher that outlived it does not start what nobody may want any more.
     pub supervisor: u32,

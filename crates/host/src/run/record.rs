@@ -19,12 +19,10 @@ const SIZE_MAX: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record {
-    /// Which process.
     #[serde(flatten)]
     pub(crate) identity: Identity,
     /// Since when, by the wall clock.
     pub(crate) since: Time,
-    /// etcd's data directory.
     pub(crate) data_dir: PathBuf,
     /// Which volume that is.
     pub(crate) generation: Generation,
@@ -43,7 +41,6 @@ impl Record {
         Ok(serde_json::from_slice(&content).ok())
     }
 
-    /// Writes the record.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let content =
             serde_json::to_vec(self).map_err(|e| Error::file("encode", path, io::Error::other(e)))?;

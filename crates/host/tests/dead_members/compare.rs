@@ -100,7 +100,6 @@ pub fn listing(dir: &Path) -> BTreeMap<String, u32> {
     found
 }
 
-/// Copies a directory.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     let status = std::process::Command::new("cp")

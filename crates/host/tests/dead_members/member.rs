@@ -103,7 +103,6 @@ impl Member {
         (status.header.expect("a header").member_id, status.leader)
     }
 
-    /// Saves a snapshot.
     pub fn save(&self, file: &Path) {
         let file = file.to_str().expect("a temporary path is plain text");
         self.server()

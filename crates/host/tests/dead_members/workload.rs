@@ -14,15 +14,12 @@ use super::member::Member;
 
 /// How many keys there are.
 const KEYS: u32 = 40;
-/// How many leases.
 const LEASES: i64 = 8;
 /// How long all operations of a run may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What else happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing.
     Plain,
     /// Authentication is enabled, and users and roles change.
     Auth,
@@ -30,7 +27,6 @@ pub enum Mode {
     Alarm,
 }
 
-/// A workload.
 pub struct Workload {
     mode: Mode,
     /// Compactions and ended leases have the database written, and so cut the tail of the log short.

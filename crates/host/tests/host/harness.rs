@@ -193,7 +193,6 @@ impl Up {
     }
 }
 
-/// kill -9.
 pub fn kill(pid: u32) {
     let _ = std::process::Command::new("kill")
         .args(["-9", &pid.to_string()])

@@ -16,7 +16,6 @@ const SEE: [&str; 2] = ["list", "watch"];
 /// What the operator makes, mends and takes away. It applies on the server's side: `patch`, never `update`.
 const KEEP: [&str; 6] = ["get", "list", "watch", "create", "patch", "delete"];
 
-/// The operator's account.
 pub(super) fn account(settings: &Settings) -> ServiceAccount {
     ServiceAccount {
         metadata: in_namespace(settings),

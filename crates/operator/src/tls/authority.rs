@@ -34,7 +34,6 @@ pub(crate) const FORMER_CERT: &str = "former.crt";
 /// The authorities of a cluster.
 #[derive(Debug)]
 pub struct Authorities {
-    /// Which there are.
     pub stage: Stage,
     /// Who signs; `None` if the key is lost.
     pub signer: Option<Authority>,
@@ -212,7 +211,6 @@ impl Authorities {
 /// Whom the members trust of a cluster that has no authority.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
-    /// There are none.
     Nobody,
     /// Another, whose certificates these are. It stays trusted, and the new one is introduced.
     Known(&'a [u8]),

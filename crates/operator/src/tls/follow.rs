@@ -14,7 +14,6 @@ use kube::{Api, Client, ResourceExt};
 use quorate_api::TlsSecrets;
 use tokio::task::JoinSet;
 
-/// Two watches.
 pub struct Followed {
     namespace: String,
     names: TlsSecrets,

@@ -15,7 +15,6 @@
 /// Which authorities there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// One.
     Steady,
     /// The next is trusted, and signs nothing yet.
     Introducing,
@@ -40,17 +39,13 @@ pub struct Seen {
 /// What to do about the authority's Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// Nothing, now.
     Stay,
     /// Make the next authority, and trust it.
     Introduce,
-    /// Have it sign.
     Switch,
-    /// Forget the former.
     Drop,
 }
 
-/// The next move.
 pub fn next(stage: Stage, seen: Seen) -> Move {
     let ready = seen.written && seen.proven && seen.ripe;
     match stage {
@@ -81,7 +76,6 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Member {
         secret: Files,
-        /// In its pod.
         files: Files,
         /// What its process trusts, if it runs.
         runs: Option<u8>,

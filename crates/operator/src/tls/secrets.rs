@@ -29,7 +29,6 @@ const CLIENT: &str = "root";
 /// What Secrets are judged by.
 #[derive(Debug)]
 pub struct Keeper<'a> {
-    /// The cluster.
     pub plot: &'a Plot<'a>,
     /// The Secrets there are, by name.
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
@@ -41,9 +40,7 @@ pub struct Keeper<'a> {
     pub proven: Option<&'a Proven>,
     /// The domain of the cluster's DNS, if it is known.
     pub domain: Option<&'a str>,
-    /// For how long.
     pub lifetimes: &'a Lifetimes,
-    /// Now.
     pub now: SystemTime,
 }
 

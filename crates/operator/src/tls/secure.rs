@@ -31,7 +31,6 @@ const JUDGE_EVERY: Duration = Duration::from_secs(3600);
 /// What certificates are made with.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// For how long.
     pub lifetimes: Lifetimes,
     /// The domain of the cluster's DNS, if it is known.
     pub domain: Option<String>,
@@ -95,7 +94,6 @@ impl Shared {
         }
     }
 
-    /// quorate's own certificates.
     async fn keep_own(
         &self,
         plot: &Plot<'_>,
@@ -165,7 +163,6 @@ impl Shared {
         kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
     }
 
-    /// The user's certificates.
     async fn read_own(
         &self,
         plot: &Plot<'_>,

@@ -31,11 +31,8 @@ const LEAF_KEY: &str = "tls.key";
 /// What the Secret is judged by.
 #[derive(Debug)]
 pub struct Keeper<'a> {
-    /// The operator's namespace.
     pub namespace: &'a str,
-    /// For how long.
     pub lifetimes: &'a Lifetimes,
-    /// Now.
     pub now: SystemTime,
 }
 
@@ -108,7 +105,6 @@ impl Keeper<'_> {
         Ok(judged)
     }
 
-    /// There is none.
     fn first(&self) -> Result<Judged, String> {
         let (authority, leaf) = self.both()?;
         let data = [

@@ -52,7 +52,6 @@ const JUDGE_EVERY: Duration = Duration::from_secs(3600);
 /// What a keeper needs to know.
 #[derive(Debug)]
 pub struct Duties {
-    /// The operator's namespace.
     pub namespace: String,
     /// Until when it may act.
     pub tenure: Tenure,
@@ -68,7 +67,6 @@ struct Keep {
     validating: Store<ValidatingWebhookConfiguration>,
     changed: Arc<Notify>,
     show: watch::Sender<Option<Arc<ServerConfig>>>,
-    /// What is shown.
     pem: Option<PairPem>,
 }
 

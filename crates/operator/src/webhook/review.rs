@@ -19,7 +19,6 @@ pub enum BadReview {
     /// It is something else.
     #[error("what was sent is not an AdmissionReview of {API_VERSION}")]
     Unreadable(#[source] serde_json::Error),
-    /// It asks nothing.
     #[error("the AdmissionReview is of {0:?} and not of {API_VERSION:?}, or holds no request")]
     NoRequest(String),
 }
@@ -97,7 +96,6 @@ struct Cause {
     field: String,
 }
 
-/// Answers a review.
 pub fn answer(body: &[u8]) -> Result<Vec<u8>, BadReview> {
     let asked: Asked = serde_json::from_slice(body).map_err(BadReview::Unreadable)?;
     let request = match asked.request {

@@ -47,7 +47,6 @@ pub fn showing(pem: &PairPem) -> Result<ServerConfig, &'static str> {
     config.map_err(|_| "its certificate and key do not belong together")
 }
 
-/// Serves for ever.
 pub async fn run(listener: TcpListener, shown: Shown) {
     listen::accept(listener, LIMITS, |stream| {
         let config = shown.borrow().clone();

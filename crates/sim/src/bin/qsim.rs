@@ -20,10 +20,10 @@ struct Args {
 enum Verb {
     /// Run many seeds and say what broke and what was reached.
     Run {
-        /// How many.
+        /// How many seeds to run.
         #[arg(long, default_value_t = 2000)]
         seeds: u64,
-        /// The first.
+        /// The first seed to run.
         #[arg(long, default_value_t = 1)]
         from: u64,
         /// Print the logs of at most this many failing seeds.
@@ -32,7 +32,7 @@ enum Verb {
     },
     /// Run one seed and print its log.
     Replay {
-        /// Which.
+        /// The seed to replay.
         seed: u64,
         /// With this guard off, by its number in `qsim guards`.
         #[arg(long)]
@@ -43,7 +43,7 @@ enum Verb {
         /// Try at most so many seeds for each.
         #[arg(long, default_value_t = 3000)]
         seeds: u64,
-        /// The first.
+        /// The first seed to run.
         #[arg(long, default_value_t = 1)]
         from: u64,
         /// Run them all and count the kinds of breaks.
@@ -52,10 +52,10 @@ enum Verb {
     },
     /// Run the operator against a simulated Kubernetes.
     Kube {
-        /// How many seeds.
+        /// How many seeds to run.
         #[arg(long, default_value_t = 500)]
         seeds: u64,
-        /// The first.
+        /// The first seed to run.
         #[arg(long, default_value_t = 1)]
         from: u64,
         /// Run only this one, and print its log.

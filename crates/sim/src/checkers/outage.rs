@@ -6,7 +6,6 @@
 /// So long may a planned operation take the service away: elections, not more.
 pub const OUTAGE_TICKS: u64 = 20;
 
-/// The watch.
 #[derive(Clone, Debug, Default)]
 pub struct Outage {
     well: bool,
@@ -16,20 +15,16 @@ pub struct Outage {
 /// What the watch sees in a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Now.
     pub tick: u64,
     /// Nothing is wrong now.
     pub calm: bool,
     /// A leader serves and all voters with it.
     pub all_well: bool,
-    /// A leader serves.
     pub serves: bool,
-    /// How many vote.
     pub voters: usize,
 }
 
 impl Outage {
-    /// One tick.
     pub fn tick(&mut self, seen: Seen) -> Option<String> {
         if !seen.calm || seen.voters < 3 {
             *self = Self::default();

@@ -38,7 +38,6 @@ impl Place {
 pub struct Entry {
     /// The term of the leader that made it.
     pub term: u64,
-    /// What it says.
     pub kind: Kind,
 }
 
@@ -52,20 +51,13 @@ pub enum Kind {
     /// A member tells its name and client URLs: it has started.
     Publish(MemberId),
     /// A change of the member list.
-    Conf {
-        /// Who asked.
-        request: u64,
-        /// For what.
-        change: ConfChange,
-    },
+    Conf { request: u64, change: ConfChange },
 }
 
 /// A change of the member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfChange {
-    /// A new member.
     Add {
-        /// Its id.
         id: MemberId,
         /// Where it is (or will be).
         place: Place,
@@ -76,16 +68,13 @@ pub enum ConfChange {
     },
     /// A learner becomes a voter.
     Promote(MemberId),
-    /// A member goes.
     Remove(MemberId),
 }
 
 /// A member's write-ahead log and hard state.
 #[derive(Clone, Debug)]
 pub struct Wal {
-    /// Whose.
     pub member: MemberId,
-    /// Of which cluster.
     pub cluster: ClusterId,
     /// All entries; index 1 is `log[0]`.
     pub log: Vec<Entry>,
@@ -117,10 +106,8 @@ impl Wal {
 /// The content of one volume.
 #[derive(Clone, Debug, Default)]
 pub enum Data {
-    /// Nothing.
     #[default]
     Empty,
-    /// A log.
     Wal(Wal),
     /// Something etcd cannot start from.
     Damaged,
@@ -150,9 +137,7 @@ pub type Volumes = BTreeMap<Generation, Data>;
 /// A member of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfMember {
-    /// Where.
     pub place: Place,
-    /// Does not vote.
     pub learner: bool,
     /// Its name is known ("started", in etcd's words).
     pub named: bool,
@@ -163,7 +148,6 @@ pub struct ConfMember {
 /// The member list as one member has applied it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conf {
-    /// Present members.
     pub members: BTreeMap<MemberId, ConfMember>,
     /// Ids that are gone for ever.
     pub removed: BTreeSet<MemberId>,

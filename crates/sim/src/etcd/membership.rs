@@ -19,14 +19,12 @@ pub enum Operation {
     AddVoter(Place),
     /// Make a learner a voter.
     Promote(MemberId),
-    /// Remove a member.
     Remove(MemberId),
 }
 
 /// A request under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Its number.
     pub request: u64,
     /// The member it was asked of.
     pub via: Place,

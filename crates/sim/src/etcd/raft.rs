@@ -91,7 +91,6 @@ impl EtcdModel {
         }
     }
 
-    /// A leader's round.
     pub(super) fn lead(&mut self, place: Place) {
         let Some(node) = self.nodes.get(&place).filter(|n| n.leads()) else {
             return;

@@ -9,21 +9,12 @@ use quorate_core::model::{ClusterId, Generation, MemberId, Version};
 
 use super::{Conf, ConfChange, Data, Entry, EtcdModel, Kind, Node, Place, Role, Running, Wal};
 
-/// With which flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum As {
     /// `--initial-cluster-state=new`, a token and all first members.
-    New {
-        /// The token.
-        token: String,
-        /// All first members.
-        initial: Vec<Place>,
-    },
+    New { token: String, initial: Vec<Place> },
     /// `--initial-cluster-state=existing` and the list, itself included.
-    Join {
-        /// The list.
-        initial: Vec<Place>,
-    },
+    Join { initial: Vec<Place> },
     /// No word about it; there must be a log. A binary without flags would bootstrap; the ground refuses that.
     Resume,
 }

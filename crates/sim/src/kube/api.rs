@@ -23,21 +23,17 @@ pub const LAG_MAX: u64 = 60;
 /// Why a request came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiError {
-    /// 404.
     NotFound,
-    /// 409.
     Conflict,
     /// The server does not answer, or its answer was lost.
     Away,
 }
 
-/// Objects by name.
 pub type Objects<K> = BTreeMap<String, Arc<K>>;
 
 /// All objects of one kind, and how they were.
 #[derive(Clone, Debug)]
 pub struct Table<K> {
-    /// As they are.
     pub live: Objects<K>,
     /// As they were at the end of each tick in which something changed, oldest first.
     was: VecDeque<(u64, Objects<K>)>,
@@ -74,7 +70,6 @@ impl<K> Table<K> {
 
 /// A kind that is kept here.
 pub trait Kept: Resource<DynamicType = ()> + Clone {
-    /// Where.
     fn table(api: &mut Api) -> &mut Table<Self>;
 }
 
@@ -105,7 +100,6 @@ kept! {
     PodDisruptionBudget => budgets,
 }
 
-/// The API server.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Api {
@@ -116,7 +110,6 @@ pub struct Api {
     pub pods: Table<Pod>,
     pub services: Table<Service>,
     pub budgets: Table<PodDisruptionBudget>,
-    /// The present tick.
     pub now: u64,
     versions: u64,
 }
@@ -136,7 +129,6 @@ impl Api {
         self.versions
     }
 
-    /// Makes an object.
     pub fn create<K: Kept>(&mut self, mut object: K) -> Result<(), ApiError> {
         let name = object.name_any();
         if K::table(self).live.contains_key(&name) {

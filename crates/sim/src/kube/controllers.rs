@@ -25,7 +25,6 @@ const LOOK_PATIENCE: u64 = 70;
 const LAUNCH_PATIENCE: u64 = 120;
 
 impl KubeWorld {
-    /// All controllers, once.
     pub(super) fn controllers(&mut self) {
         if self.api_away() {
             return;

@@ -24,11 +24,9 @@ const CHANGES: [(u32, Version); 4] = [
 /// What a course came to.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// What broke first.
     pub broke: Option<(KubeBreak, u64, String)>,
     /// How many requests the operator had made at the end of each change: to the API server and to etcd.
     pub requests: Vec<u32>,
-    /// An operator died.
     pub died: bool,
     /// The log, if it was wanted.
     pub log: String,

@@ -32,7 +32,6 @@ macro_rules! kinds {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum KubeFault { $($(#[$doc])* $name,)* }
         impl KubeFault {
-            /// All of them.
             pub const ALL: &'static [KubeFault] = &[$(KubeFault::$name),*];
         }
     };
@@ -63,7 +62,6 @@ kinds! {
     KillOperator,
     /// The operator stands still, and then goes on where it was.
     StallOperator,
-    /// A second operator.
     SecondOperator,
     /// Some of its views are old.
     Lag,
@@ -77,19 +75,16 @@ kinds! {
     DeleteCluster,
 }
 
-/// One seed's mixture.
 #[derive(Clone, Debug)]
 pub struct Trouble {
     /// Chance per tick, in 1/65536.
     pub rates: BTreeMap<KubeFault, u16>,
     /// Chance of an edit per tick, in 1/65536.
     pub edits: u16,
-    /// How long.
     pub ticks: u64,
 }
 
 impl Trouble {
-    /// None at all.
     pub fn none() -> Trouble {
         Trouble {
             rates: BTreeMap::new(),
@@ -373,7 +368,6 @@ impl KubeWorld {
         true
     }
 
-    /// Peace.
     pub(super) fn heal(&mut self) {
         self.log.event("world", format_args!("everything heals"));
         self.etcd.heal();

@@ -17,16 +17,12 @@ pub enum Phase {
     Coming,
     /// It looks, and gives up waiting for the volume at this tick.
     Looking {
-        /// When.
         gives_up: u64,
     },
-    /// At the gate.
     Gate,
     /// The gate said no, and is asked again at this tick.
     Refused {
-        /// When.
         again: u64,
-        /// What it said.
         why: String,
     },
     /// The launcher waits for the volume until this tick.
@@ -34,18 +30,13 @@ pub enum Phase {
         /// When it gives up.
         gives_up: u64,
     },
-    /// etcd runs.
     Running {
-        /// Since when.
         since: u64,
     },
     /// etcd ended; it is started again at this tick.
     Ended {
-        /// When.
         again: u64,
-        /// When it ended.
         at: u64,
-        /// How.
         why: String,
         /// The pause is long enough to be called a back-off.
         backs_off: bool,
@@ -55,9 +46,7 @@ pub enum Phase {
 /// A pod on its node.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// Its name.
     pub name: String,
-    /// Which slot.
     pub ordinal: Ordinal,
     /// Which claim's volume, once that is bound.
     pub claim: Option<String>,
@@ -91,7 +80,6 @@ fn container(name: &str, state: Value, last: Option<Value>) -> Value {
 }
 
 impl Running {
-    /// Its address.
     pub fn ip(&self) -> String {
         format!("ip-{}", self.purpose.pod)
     }

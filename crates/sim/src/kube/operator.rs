@@ -56,10 +56,8 @@ struct Work {
     acts: VecDeque<Act>,
 }
 
-/// One operator.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// Which.
     pub id: u8,
     /// It does nothing before this tick.
     pub asleep_until: u64,
@@ -85,7 +83,6 @@ pub struct Operator {
     pub plan: Option<Plan>,
 }
 
-/// The Lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lease {
     holder: Option<u8>,
@@ -128,7 +125,6 @@ impl Operator {
 }
 
 impl KubeWorld {
-    /// One operator's tick.
     pub(super) fn operate(&mut self, index: usize) {
         let mut me = self.operators[index].clone();
         if me.asleep_until <= self.api.now {

@@ -40,17 +40,13 @@ pub fn all_to_reach() -> Reached {
 /// What one seed came to.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What broke first.
     pub broke: Option<(KubeBreak, u64, String)>,
-    /// What was reached.
     pub reached: Reached,
-    /// Ticks it took.
     pub ticks: u64,
     /// The log, if it was wanted.
     pub log: String,
 }
 
-/// Runs one seed.
 pub fn one(seed: u64, log: bool) -> Verdict {
     let mut world = KubeWorld::new(seed, log);
     world.run();
@@ -65,9 +61,7 @@ pub fn one(seed: u64, log: bool) -> Verdict {
 /// What many seeds came to.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How many ran.
     pub seeds: u64,
-    /// Their ticks together.
     pub ticks: u64,
     /// What all reached together.
     pub reached: Reached,

@@ -15,7 +15,6 @@ use quorate_pod::rules::{
 
 use crate::etcd::{Data, Node};
 
-/// A volume.
 #[derive(Clone, Debug, Default)]
 pub struct Volume {
     /// `volume.json`, if it is there.
@@ -33,13 +32,9 @@ pub struct Volume {
 /// What a pod was made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
-    /// The pod.
     pub pod: String,
-    /// Which generation.
     pub generation: Generation,
-    /// Which etcd.
     pub version: Version,
-    /// With which configuration.
     pub config: String,
 }
 
@@ -66,18 +61,14 @@ impl Purpose {
 pub struct Through {
     /// What the launcher is told.
     pub launch: Launch,
-    /// As what.
     pub how: How,
 }
 
 /// What the gate says.
 #[derive(Clone, Debug)]
 pub enum AtGate {
-    /// Through.
     Through(Box<Through>),
-    /// Not yet.
     Wait,
-    /// No.
     Refused(String),
 }
 

@@ -47,11 +47,8 @@ pub enum KubeBreak {
 /// What the user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wants {
-    /// How many.
     pub replicas: u32,
-    /// Which etcd.
     pub version: Version,
-    /// With what, besides.
     pub reason: u8,
     /// How large the volumes are, in GiB.
     pub storage: u32,
@@ -62,12 +59,9 @@ pub struct Wants {
 /// Counts by group and name.
 pub type Reached = BTreeMap<(&'static str, String), u64>;
 
-/// Everything there is.
 #[derive(Debug)]
 pub struct KubeWorld {
-    /// The API server.
     pub api: Api,
-    /// The members.
     pub etcd: EtcdModel,
     /// What the cluster is called.
     pub names: Names,
@@ -75,7 +69,6 @@ pub struct KubeWorld {
     pub volumes: BTreeMap<String, Volume>,
     /// Pods on nodes, by uid.
     pub pods: BTreeMap<String, Running>,
-    /// One or two.
     pub operators: Vec<Operator>,
     /// Who of them may act.
     pub lease: Lease,
@@ -83,15 +76,10 @@ pub struct KubeWorld {
     pub wants: Wants,
     /// When a cluster that was deleted is created again.
     pub recreate_at: Option<u64>,
-    /// What goes wrong.
     pub trouble: Trouble,
-    /// Chance.
     pub rng: fastrand::Rng,
-    /// The readable course.
     pub log: EventLog,
-    /// What was reached.
     pub reached: Reached,
-    /// What broke.
     pub breaks: Vec<(KubeBreak, u64, String)>,
     /// When controllers get to things.
     pub(super) dues: BTreeMap<String, u64>,
@@ -101,7 +89,6 @@ pub struct KubeWorld {
     pub(super) crashing: BTreeMap<Ordinal, u64>,
     /// The API server answers nothing until then.
     pub(super) away_until: u64,
-    /// Numbers handed out.
     pub(super) ids: u64,
     /// A first start of a new cluster ended without data, and nobody saw it end: it cannot be proven that it promised
     /// nothing, so that a small cluster which loses its quorum by it is left to people.
@@ -175,12 +162,10 @@ impl KubeWorld {
         }
     }
 
-    /// Something was reached.
     pub fn reached(&mut self, group: &'static str, name: &str) {
         *self.reached.entry((group, name.to_owned())).or_default() += 1;
     }
 
-    /// Something broke.
     pub fn broke(&mut self, kind: KubeBreak, detail: String) {
         self.log.event("BROKEN", format_args!("{kind:?}: {detail}"));
         self.breaks.push((kind, self.api.now, detail));
@@ -191,7 +176,6 @@ impl KubeWorld {
         self.away_until > self.api.now
     }
 
-    /// The manifest.
     fn manifest(&self) -> Option<EtcdCluster> {
         serde_json::from_value(json!({
             "apiVersion": "etcd.improbable.io/v1alpha1",

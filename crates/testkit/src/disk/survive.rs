@@ -8,7 +8,6 @@ use super::volume::{Body, Change, Disk, Now, ROOT};
 /// What is kept of that which was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Survival {
-    /// Nothing.
     Synced,
     /// All: the disk happened to have written it, or only the process was killed.
     Everything,

@@ -16,9 +16,7 @@ const LARGEST: usize = 1 << 30;
 /// A user and its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Its name.
     pub name: String,
-    /// Its password.
     pub password: String,
 }
 

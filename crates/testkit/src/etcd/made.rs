@@ -24,7 +24,6 @@ const SETTLED: Duration = Duration::from_secs(30);
 pub struct Made {
     /// What was asked of etcd.
     pub workload: Workload,
-    /// Which etcd.
     pub version: String,
     /// What `etcdctl snapshot save` wrote.
     pub snapshot: PathBuf,
@@ -40,13 +39,10 @@ pub struct Made {
 /// What a member says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said {
-    /// Its revision.
     pub revision: i64,
     /// Hashes at some revisions that are not compacted, the current one last.
     pub hashes: Vec<HashKv>,
-    /// The members.
     pub members: Vec<Member>,
-    /// Its status.
     pub status: StatusResponse,
 }
 
@@ -55,14 +51,12 @@ pub struct Said {
 pub struct HashKv {
     /// Up to which it was asked for.
     pub revision: i64,
-    /// The hash.
     pub hash: u32,
     /// To where the member was compacted; -1 or 0 is nowhere.
     pub compact_revision: i64,
 }
 
 impl Said {
-    /// Asks a member.
     pub fn by(client: &Client) -> Said {
         let status: StatusResponse = client.call("Maintenance/Status", StatusRequest {});
         let list = MemberListRequest { linearizable: true };

@@ -24,17 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// How a member is started.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// A cached version.
     pub version: String,
     /// Its data directory; the log goes beside it, as `NAME.log`.
     pub data_dir: PathBuf,
-    /// The member's name.
     pub name: String,
     /// Where it listens; on leased ports if nothing is given.
     pub addresses: Option<Addresses>,
     /// All members at the first start, as `--initial-cluster` takes it; itself alone if none are given.
     pub initial_cluster: Option<String>,
-    /// Further flags.
     pub flags: Vec<String>,
 }
 
@@ -142,7 +139,6 @@ impl Start {
     }
 }
 
-/// A running etcd.
 #[derive(Debug)]
 pub struct Server {
     start: Start,
@@ -155,7 +151,6 @@ impl Server {
         &self.start
     }
 
-    /// Where it listens.
     pub fn addresses(&self) -> &Addresses {
         self.start.addresses.as_ref().expect("it was started with them")
     }
@@ -175,7 +170,6 @@ impl Server {
         Client::new(&self.addresses().client)
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }

@@ -1,11 +1,8 @@
-//! Databases by name.
-
 use std::fmt;
 
 /// What is asked of a fresh etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Workload {
-    /// Nothing.
     Empty,
     /// Some thousand puts, overwrites and deletions, one a revision.
     Puts,
@@ -39,7 +36,6 @@ impl Workload {
         Workload::RangeDelete,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Workload::Empty => "empty",

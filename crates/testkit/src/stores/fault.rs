@@ -10,12 +10,7 @@ pub enum Fault {
     /// Connections are made, and then nothing ever comes.
     Hang,
     /// Every request gets this status, and this code in a body as S3 writes it; the server sees nothing.
-    Answer {
-        /// Such as 503.
-        status: u16,
-        /// Such as `SlowDown`.
-        code: &'static str,
-    },
+    Answer { status: u16, code: &'static str },
     /// Conditional writes are not implemented, as with old servers; the first request of a connection counts.
     NoConditions,
     /// A connection is reset once so many bytes came back from the server. With 0 the server does what it was asked and

@@ -79,7 +79,6 @@ impl Proxy {
         }
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

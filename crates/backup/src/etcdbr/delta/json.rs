@@ -28,22 +28,18 @@ pub(super) enum Halt {
 pub(super) struct Raw<'a> {
     /// 0 is a put, 1 a deletion.
     pub kind: i64,
-    /// Base64.
     pub key: &'a [u8],
     pub create_revision: i64,
     pub mod_revision: i64,
     pub version: i64,
-    /// Base64.
     pub value: &'a [u8],
     pub lease: i64,
-    /// RFC 3339.
     pub time: &'a [u8],
 }
 
 /// What stands at a place of the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item<'a> {
-    /// An event.
     Event(Raw<'a>),
     /// The bracket that ends the array.
     End,
@@ -213,7 +209,6 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Any value.
     fn pass(&mut self) -> Result<(), Halt> {
         let mut depth = 0u32;
         loop {

@@ -7,7 +7,6 @@ use sha2::{Digest as _, Sha256};
 use super::*;
 use crate::etcdbr::name::Name;
 
-/// 2026-07-24T10:00:00Z
 const BEGAN: i64 = 1_784_887_200;
 
 struct InMemory(BTreeMap<String, Vec<u8>>);

@@ -15,7 +15,6 @@ use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::facts;
 
-/// What was made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

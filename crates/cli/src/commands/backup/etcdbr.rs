@@ -44,7 +44,6 @@ struct PlanShown {
     notes: Vec<String>,
 }
 
-/// What was made.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -262,7 +261,6 @@ pub async fn compacted(arguments: &Compact, store: &Store, scratch: &Path) -> Re
     })
 }
 
-/// What lies there.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListShown {

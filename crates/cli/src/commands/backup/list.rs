@@ -17,7 +17,6 @@ use crate::render::{facts, style};
 /// Gaps, faults and stretches that are shown at most.
 const SHOWN_MAX: usize = 20;
 
-/// Shows it.
 pub async fn run(arguments: &List) -> Result<(), Failure> {
     let archive = match place::found(&arguments.place).await? {
         Found::Ours(archive) => archive,

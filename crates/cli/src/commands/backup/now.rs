@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::render::facts;
 use crate::say;
 
-/// What was taken.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

@@ -25,7 +25,6 @@ const PRUNE_FIRST: Duration = Duration::from_secs(900);
 /// A clock that went on by so much more or less than time did was set: what is old is not judged by it just now.
 const CLOCK_SET: Duration = Duration::from_secs(60);
 
-/// Runs it.
 pub async fn run(root: Option<PathBuf>, arguments: Run) -> Result<(), Failure> {
     if arguments.supervised {
         set_parent_process_death_signal(Some(Signal::TERM))

@@ -17,7 +17,6 @@ use crate::failure::Failure;
 use crate::render::facts;
 use crate::{roots, say};
 
-/// What was saved.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Saved {

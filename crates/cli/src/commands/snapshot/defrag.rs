@@ -8,7 +8,6 @@ use crate::arguments::snapshot::Defrag as Arguments;
 use crate::failure::Failure;
 use crate::render::facts;
 
-/// What it brought.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {

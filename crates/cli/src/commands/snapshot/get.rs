@@ -20,7 +20,6 @@ use crate::render::bytes::{hex, readable};
 use crate::render::json_text;
 use crate::render::kubernetes::{Object, object};
 
-/// Writes them.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let selection = chosen(Some(&arguments.key), arguments.end.as_deref(), &arguments.which)?;
     let source = offline::open(&arguments.path)?;
@@ -130,7 +129,6 @@ fn not_there(key: &[u8], revision: i64, trail: Trail) -> Failure {
     }
 }
 
-/// Where values go.
 enum Sink {
     Out,
     File(Draft, String),

@@ -64,7 +64,6 @@ pub fn name(key: &[u8]) -> (Option<String>, Option<String>) {
     }
 }
 
-/// Lists them.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let selection = chosen(
         arguments.key.as_deref(),

@@ -28,7 +28,6 @@ const CATCH_UP: Duration = Duration::from_secs(5);
 /// How many pieces may wait for the disk: 32 KiB each.
 const QUEUED_PIECES: usize = 32;
 
-/// What was saved.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Saved {

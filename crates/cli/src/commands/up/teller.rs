@@ -14,7 +14,6 @@ const ECHO: Duration = Duration::from_secs(10);
 /// Lines remembered for that.
 const ECHOES_MAX: usize = 64;
 
-/// Says what happens.
 pub struct Teller {
     root: Root,
     began: Instant,
@@ -37,7 +36,6 @@ impl Teller {
         }
     }
 
-    /// Says one thing.
     pub fn tell(&mut self, news: Event) {
         match news {
             Event::Line(text) => {

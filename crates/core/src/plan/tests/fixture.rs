@@ -161,7 +161,6 @@ impl Fixture {
         self
     }
 
-    /// No quorum answers.
     pub fn silence(&mut self) -> &mut Self {
         self.observed.quorum = None;
         for view in self.observed.slots.values_mut() {

@@ -1,5 +1,3 @@
-//! Transactions.
-
 use quorate_wire::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use quorate_wire::etcdserverpb::request_op::Request;
 use quorate_wire::etcdserverpb::{Compare, DeleteRangeRequest, RangeRequest, RequestOp, TxnRequest};
