@@ -120,7 +120,7 @@ fn spoil(bed: &Bed, namespace: &Namespace) {
     let patch = |name: [&str; 2], patch: &str| {
         namespace.must(&["patch", name[0], name[1], "--type=merge", "-p", patch]);
     };
-    patch(["secret", "c-0-tls"], r#"{"data":{"tls.crt":null}}"#);
+    patch(["secret", "c-0-tls"], r#"{"data":{"server.crt":null}}"#);
     patch(["poddisruptionbudget", "c"], r#"{"spec":{"minAvailable":1}}"#);
     for kind in CONFIGURATIONS {
         let configuration = bed.json(&[kind, CONFIGURATION]).expect("a configuration");
@@ -182,9 +182,7 @@ fn shut_volume(cluster: &KubeCluster<'_>, version: &str) {
     let before = std::fs::metadata(&directory).expect("the volume").permissions();
     std::fs::set_permissions(&directory, Permissions::from_mode(0o000)).expect("root may");
     cluster.kill_pods(&peer_selector("c-0"));
-    cluster
-        .namespace
-        .await_event("PodReplaced", "could not be looked at");
+    cluster.namespace.await_event("PodReplaced", "c-0");
     std::fs::set_permissions(&directory, before).expect("root may");
     cluster.await_ready(1, version);
 }
@@ -254,8 +252,9 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
 
     namespace.must(&["delete", "etcdcluster", "c"]);
     let log = bed.whole_operator_log().to_lowercase();
-    // In a namespace that is going, everything new is forbidden to everybody.
-    let denied = |line: &&str| line.contains("forbidden") && !line.contains("being terminated");
+    // In a namespace that is going, or whose quota is used up, everything new is forbidden to everybody.
+    let to_everybody = |line: &str| line.contains("being terminated") || line.contains("exceeded quota");
+    let denied = |line: &&str| line.contains("forbidden") && !to_everybody(line);
     let forbidden: Vec<&str> = log.lines().filter(denied).collect();
     assert!(forbidden.is_empty(), "{forbidden:#?}");
 }
