@@ -72,7 +72,7 @@ kube-down: ## stop it and remove all of it
 	@scripts/kube down
 
 .PHONY: image
-image: host ## the image quorate:dev, static, as a tar; RELEASE=1 for the release build
+image: build-tests ## the image quorate:dev with the binary of the tests, as a tar; RELEASE=1 for the static release build
 	@scripts/image
 
 .PHONY: lint
