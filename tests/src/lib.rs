@@ -11,6 +11,7 @@ pub fn in_full() -> bool {
 }
 
 pub mod backup;
+pub mod birth;
 pub mod clients;
 pub mod cluster;
 pub mod conformance;

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use quorate_host::Status;
-use quorate_tests::cluster::{Cluster, kill_member};
+use quorate_testkit::await_that;
+use quorate_tests::birth::{KilledAtBirth, cut_to_birth};
+use quorate_tests::cluster::{Cluster, PATIENCE, kill_member};
 use quorate_tests::torture::Torture;
 use quorate_tests::{etcd, in_full};
 
@@ -153,45 +155,28 @@ fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
 fn a_cluster_killed_at_birth_is_started_anew() {
     let version = etcd::newest("3.6");
     for replicas in [1u32, 3] {
-        let mut caught = 0;
-        for round in 0.. {
-            assert!(round < 40, "no member was caught at birth");
-            let mut cluster = Cluster::new(replicas, &version);
-            cluster.up();
-            let data: Vec<_> = (0..replicas)
-                .map(|n| cluster.root().join(format!("members/t-{n}/g0")))
-                .collect();
-            let began = std::time::Instant::now();
-            // A quorum of logs that hold nothing is what kept such a cluster from ever forming.
-            let needed = replicas as usize / 2 + 1;
-            while data.iter().filter(|d| d.join("member/wal").exists()).count() < needed {
-                assert!(
-                    began.elapsed() < quorate_tests::cluster::PATIENCE,
-                    "nothing was started"
-                );
-                std::thread::yield_now();
-            }
-            cluster.kill_all();
-            let unborn = |d: &&std::path::PathBuf| {
-                matches!(quorate_datadir::look(d), Ok(quorate_datadir::Look::Unborn { .. }))
-            };
-            let unborn = data.iter().filter(unborn).count();
-            cluster.up();
-            let status = cluster.await_status("ready or blocked", |s| {
-                quorate_tests::cluster::is_ready(s, replicas as usize, &version) || !s.blocks.is_empty()
-            });
-            let blocked: Vec<&str> = status.blocks.iter().map(|b| b.reason.as_str()).collect();
-            println!("{replicas} members, {unborn} killed at birth, blocked by {blocked:?}");
-            cluster.stop();
-            // Those caught before they had a log are another matter: nobody can tell what became of one.
-            if unborn >= needed {
-                assert!(blocked.is_empty(), "{blocked:?}");
-                caught += 1;
-            }
-            if caught == 2 || (caught == 1 && replicas > 1) {
-                break;
-            }
+        let mut cluster = Cluster::new(replicas, &version);
+        let killed = KilledAtBirth::install(cluster.root(), &etcd::binary(&version, "etcd"));
+        let data: Vec<_> = (0..replicas)
+            .map(|n| cluster.root().join(format!("members/t-{n}/g0")))
+            .collect();
+        cluster.up();
+        await_that("every member has died at birth", PATIENCE, || {
+            data.iter().all(|data_dir| KilledAtBirth::is_dead(data_dir))
+        });
+        cluster.kill_all();
+        for data_dir in &data {
+            cut_to_birth(data_dir);
+            let look = quorate_datadir::look(data_dir);
+            assert!(
+                matches!(look, Ok(quorate_datadir::Look::Unborn { .. })),
+                "{look:?}"
+            );
         }
+        killed.end();
+        cluster.up();
+        cluster.await_ready(replicas as usize, &version);
+        cluster.stop();
     }
 }
 
