@@ -52,6 +52,7 @@ pub struct Options {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = LogLevel::ALL))]
     pub log_level: Option<String>,
+    /// How detailed metrics are: `basic` or `extensive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = Metrics::ALL))]
     pub metrics: Option<String>,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use quorate_testkit::{Addresses, Client, Server, Start};
+use quorate_testkit::{Addresses, Client, ClusterSlot, Server, Start};
 use quorate_wire::etcdserverpb::{StatusRequest, StatusResponse};
 
 /// How long a cluster may take to have a leader again.
@@ -13,11 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Trio {
     starts: Vec<Start>,
     servers: Vec<Mutex<Option<Server>>>,
+    _slot: ClusterSlot,
 }
 
 impl Trio {
     /// Starts them, below `directory`.
     pub fn start(version: &str, directory: &Path) -> Trio {
+        let slot = ClusterSlot::acquire();
         let addresses: Vec<Addresses> = (0..3).map(|_| Addresses::free()).collect();
         let name = |number: usize| format!("m{number}");
         let all: Vec<String> = (0..3)
@@ -41,6 +43,7 @@ impl Trio {
                 .into_iter()
                 .map(|server| Mutex::new(Some(server)))
                 .collect(),
+            _slot: slot,
         }
     }
 
