@@ -15,6 +15,7 @@ mod etcd;
 mod etcdbr;
 mod leases;
 mod log_tail;
+mod pause;
 mod plain_http;
 mod ports;
 mod shared_cache;
@@ -25,6 +26,7 @@ mod wait;
 
 pub use etcd::{Client, HashKv, Made, Said, Server, Start, User, Workload};
 pub use etcdbr::{EtcdbrArchive, EtcdbrRun, EtcdbrWriter, etcdbrctl};
+pub use pause::pause;
 pub use ports::{Addresses, Ports, free_port};
 pub use shared_cache::shared_directory;
 pub use slots::ClusterSlot;

@@ -76,7 +76,7 @@ impl Held {
     pub fn all(pids: &[Pid]) -> Held {
         assert!(!pids.is_empty(), "there is nothing to hold");
         for pid in pids {
-            kill_process(*pid, Signal::STOP).unwrap_or_else(|e| panic!("{pid:?} cannot be held: {e}"));
+            quorate_testkit::pause(*pid);
         }
         Held(pids.to_vec())
     }

@@ -146,10 +146,8 @@ fn a_member_that_hangs_is_killed_when_it_is_to_stop() {
         let up = place.up();
         let status = place.until_ready().await;
         let pid = status.members[0].pid.unwrap();
-        std::process::Command::new("kill")
-            .args(["-STOP", &pid.to_string()])
-            .status()
-            .unwrap();
+        let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+        quorate_testkit::pause(process.unwrap());
         // It answers to no other signal: that this ends at all is that it was killed.
         up.down().await;
         assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists());

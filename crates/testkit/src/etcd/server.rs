@@ -16,7 +16,7 @@ use super::client::{Client, User};
 use crate::log_tail::{WithLog, log_tail};
 use crate::ports::Addresses;
 use crate::versions::binary;
-use crate::{await_that, plain_http};
+use crate::{await_that, pause, plain_http};
 
 /// How long a member may take to serve, or to stop.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -237,7 +237,7 @@ impl Server {
 
     /// Stops its process where it is: it neither answers nor ends.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        pause(Pid::from_child(self.child.as_ref().expect("it was not stopped")));
     }
 
     /// Lets a paused process go on.
