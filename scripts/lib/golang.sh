@@ -41,7 +41,7 @@ bootstrap_go() {
 }
 
 # go_in DIR ARGS...: runs the chosen Go on a pinned module, deaf to the caller's own Go settings that could unpin it.
-# The compiler spends a fifth of its time collecting garbage; with GOGC=400 it takes some 2 GiB of memory instead.
+# GOGC=400 lets the compiler collect garbage less often, for more memory; what it gains was not measured.
 go_in() {
   local dir=$1
   shift
