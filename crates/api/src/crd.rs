@@ -27,7 +27,7 @@ mod api_server;
 
 pub use crate::cluster::EtcdCluster;
 pub use backup::{BackupDestination, BackupSource, BackupSpec, BackupStatus, Endpoint, EtcdBackup};
-pub use definition::{definitions, yaml};
+pub use definition::{WRITTEN, definitions, yaml};
 pub use judge::{Judgement, judge};
 pub use peer::{
     Bootstrap, EtcdPeer, InitialClusterState, InitialMember, PeerSpec, PeerStart, StaticBootstrap,

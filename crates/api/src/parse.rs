@@ -10,6 +10,7 @@ use crate::fault::{Fault, Invalid};
 use crate::layout;
 use crate::manifest::{API_VERSION, EtcdCluster, KIND};
 use crate::path::{FieldPath, Segment};
+use crate::reader;
 
 /// A manifest is a page or two; what is longer is something else.
 const MAX_TEXT: usize = 1 << 20;
@@ -140,20 +141,17 @@ pub(crate) fn read<T: DeserializeOwned>(mut value: Value) -> Read<T> {
     let mut unknown = Vec::new();
     // What cannot be read stops the reading: it is noted and taken out, and the rest is read again.
     while faults.len() < MAX_FAULTS {
-        let mut ignored = Vec::new();
-        let mut note = |path: serde_ignored::Path<'_>| ignored.push(FieldPath::from(&path));
-        let reader = serde_ignored::Deserializer::new(&value, &mut note);
-        let error = match serde_path_to_error::deserialize::<_, T>(reader) {
+        let (read, notes) = reader::read::<T>(&value);
+        let message = match read {
             Ok(read) => {
                 whole = Some(read);
-                let known = ignored.iter().take(MAX_FAULTS);
-                unknown = known.map(|path| unknown_fault(path, at(&value, path))).collect();
+                let told = notes.unknown.iter().take(MAX_FAULTS);
+                unknown = told.map(|path| unknown_fault(path, at(&value, path))).collect();
                 break;
             }
-            Err(error) => error,
+            Err(error) => error.to_string(),
         };
-        let path = FieldPath::from(error.path());
-        let message = error.into_inner().to_string();
+        let path = notes.fault;
         let go_on = if let Some(name) = missing_field(&message) {
             let field = path.key(name);
             faults.push(missing_fault(&field));

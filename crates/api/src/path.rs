@@ -50,6 +50,14 @@ impl FieldPath {
         &self.0
     }
 
+    pub(crate) fn push(&mut self, segment: Segment) {
+        self.0.push(segment);
+    }
+
+    pub(crate) fn pop(&mut self) {
+        self.0.pop();
+    }
+
     fn with(&self, segment: Segment) -> FieldPath {
         let mut segments = self.0.clone();
         segments.push(segment);
@@ -73,31 +81,6 @@ impl fmt::Display for FieldPath {
             }
         }
         Ok(())
-    }
-}
-
-impl From<&serde_ignored::Path<'_>> for FieldPath {
-    fn from(path: &serde_ignored::Path<'_>) -> FieldPath {
-        use serde_ignored::Path;
-        match path {
-            Path::Root => FieldPath::default(),
-            Path::Seq { parent, index } => FieldPath::from(*parent).index(*index),
-            Path::Map { parent, key } => FieldPath::from(*parent).key(key),
-            Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
-                FieldPath::from(*parent)
-            }
-        }
-    }
-}
-
-impl From<&serde_path_to_error::Path> for FieldPath {
-    fn from(path: &serde_path_to_error::Path) -> FieldPath {
-        use serde_path_to_error::Segment as Step;
-        path.iter().fold(FieldPath::default(), |at, step| match step {
-            Step::Seq { index } => at.index(*index),
-            Step::Map { key } => at.key(key),
-            Step::Enum { .. } | Step::Unknown => at,
-        })
     }
 }
 

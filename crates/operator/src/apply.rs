@@ -2,19 +2,18 @@
 //!
 //! Never: an object other than the one that was meant (uids go along); a failure for finding the effect there already.
 
-use std::fmt::Debug;
-
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy,
+};
 use kube::core::Status;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use quorate_api::crd::EtcdPeer;
 use quorate_pod::contract::CLUSTER_LABEL;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::effect::{Amendment, Effect, Kind, Object};
@@ -33,17 +32,55 @@ pub enum Did {
 /// Does one effect in a namespace.
 pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<Did, kube::Error> {
     let requests = Requests { client, namespace };
-    if let Effect::Create(object) = effect {
-        return match object {
-            Object::Service(it) => requests.create(&**it).await,
-            Object::Claim(it) => requests.create(&**it).await,
-            Object::Set(it) => requests.create(&**it).await,
-            Object::Budget(it) => requests.create(&**it).await,
-            Object::Secret(it) => requests.create_ours(&**it).await.map(|()| Did::It),
-            Object::Peer(it) => requests.create(&**it).await,
-        };
+    match effect {
+        // Its content matters: one of that name that someone else made is no substitute.
+        Effect::Create(object @ Object::Secret(_)) => requests.create_ours(object).await.map(|()| Did::It),
+        Effect::Create(object) => requests.create(object).await,
+        effect => requests.change(effect).await.map(|()| Did::It),
     }
-    requests.change(effect).await.map(|()| Did::It)
+}
+
+/// An object as plain data. Requests are made with that, and their answers read as that: otherwise all of it is compiled
+/// for each of Kubernetes' types.
+pub fn plain(object: &impl Serialize) -> Result<DynamicObject, kube::Error> {
+    let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+    serde_json::from_value(value).map_err(kube::Error::SerdeError)
+}
+
+/// Where objects of this kind are.
+fn resource(object: &Object) -> ApiResource {
+    match object {
+        Object::Service(_) => ApiResource::erase::<Service>(&()),
+        Object::Claim(_) => Kind::Claim.resource(),
+        Object::Set(_) => Kind::Set.resource(),
+        Object::Budget(_) => Kind::Budget.resource(),
+        Object::Secret(_) => Kind::Secret.resource(),
+        Object::Peer(_) => Kind::Peer.resource(),
+    }
+}
+
+fn content(object: &Object) -> Result<DynamicObject, kube::Error> {
+    match object {
+        Object::Service(it) => plain(it),
+        Object::Claim(it) => plain(it),
+        Object::Set(it) => plain(it),
+        Object::Budget(it) => plain(it),
+        Object::Secret(it) => plain(it),
+        Object::Peer(it) => plain(it),
+    }
+}
+
+impl Kind {
+    fn resource(self) -> ApiResource {
+        match self {
+            Kind::Peer => ApiResource::erase::<EtcdPeer>(&()),
+            Kind::Claim => ApiResource::erase::<PersistentVolumeClaim>(&()),
+            Kind::Set => ApiResource::erase::<ReplicaSet>(&()),
+            Kind::Pod => ApiResource::erase::<Pod>(&()),
+            Kind::Budget => ApiResource::erase::<PodDisruptionBudget>(&()),
+            Kind::Secret => ApiResource::erase::<Secret>(&()),
+        }
+    }
 }
 
 fn amended(change: &Amendment) -> Value {
@@ -59,7 +96,7 @@ fn amended(change: &Amendment) -> Value {
 }
 
 /// Does an object carry all the labels that this one would?
-fn carries<K: ResourceExt>(present: &K, wanted: &K) -> bool {
+fn carries(present: &DynamicObject, wanted: &DynamicObject) -> bool {
     let labels = present.labels();
     wanted
         .labels()
@@ -68,8 +105,8 @@ fn carries<K: ResourceExt>(present: &K, wanted: &K) -> bool {
 }
 
 /// The name is another's.
-fn taken<K: Known>(object: &K) -> kube::Error {
-    let (kind, name) = (K::kind(&()), object.name_any());
+fn taken(kind: &str, object: &DynamicObject) -> kube::Error {
+    let name = object.name_any();
     let cluster = object.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
     let message = format!(
         "{kind} {name:?} is there already and does not belong to EtcdCluster {cluster:?}: it lacks that cluster's labels; \
@@ -89,35 +126,22 @@ struct Requests<'a> {
     namespace: &'a str,
 }
 
-/// What requests are made for.
-trait Known:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned
-{
-}
-impl<K> Known for K where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + Debug
-        + Serialize
-        + DeserializeOwned
-{
-}
-
 impl Requests<'_> {
-    fn api<K: Known>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), self.namespace)
+    fn api(&self, resource: &ApiResource) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), self.namespace, resource)
     }
 
     /// Makes an object. One of that name that is there already is taken for it if it carries its labels; another's is
     /// no substitute.
-    async fn create<K: Known>(&self, object: &K) -> Result<Did, kube::Error> {
+    async fn create(&self, object: &Object) -> Result<Did, kube::Error> {
         let refused = match self.create_ours(object).await {
             Err(error) if is(&error, 409) => error,
             other => return other.map(|()| Did::It),
         };
-        match self.api::<K>().get_opt(&object.name_any()).await? {
-            Some(present) if carries(&present, object) => Ok(Did::Nothing),
-            Some(_) => Err(taken(object)),
+        let (resource, wanted) = (resource(object), content(object)?);
+        match self.api(&resource).get_opt(&wanted.name_any()).await? {
+            Some(present) if carries(&present, &wanted) => Ok(Did::Nothing),
+            Some(_) => Err(taken(&resource.kind, &wanted)),
             None => Err(refused), // It has just gone; the next pass makes it.
         }
     }
@@ -126,22 +150,8 @@ impl Requests<'_> {
     async fn change(&self, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
             Effect::Create(_) => Ok(()),
-            Effect::Apply(object) => match object {
-                Object::Service(it) => self.apply(&**it).await,
-                Object::Claim(it) => self.apply(&**it).await,
-                Object::Set(it) => self.apply(&**it).await,
-                Object::Budget(it) => self.apply(&**it).await,
-                Object::Secret(it) => self.apply(&**it).await,
-                Object::Peer(it) => self.apply(&**it).await,
-            },
-            Effect::Delete { kind, name, uid } => match kind {
-                Kind::Peer => self.delete::<EtcdPeer>(name, uid).await,
-                Kind::Claim => self.delete::<PersistentVolumeClaim>(name, uid).await,
-                Kind::Set => self.delete::<ReplicaSet>(name, uid).await,
-                Kind::Pod => self.delete::<Pod>(name, uid).await,
-                Kind::Budget => self.delete::<PodDisruptionBudget>(name, uid).await,
-                Kind::Secret => self.delete::<Secret>(name, uid).await,
-            },
+            Effect::Apply(object) => self.apply(object).await,
+            Effect::Delete { kind, name, uid } => self.delete(*kind, name, uid).await,
             Effect::Annotate {
                 kind,
                 name,
@@ -149,24 +159,17 @@ impl Requests<'_> {
                 annotations,
             } => {
                 let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
-                match kind {
-                    Kind::Peer => self.merge::<EtcdPeer>(name, patch).await,
-                    Kind::Claim => self.merge::<PersistentVolumeClaim>(name, patch).await,
-                    Kind::Set => self.merge::<ReplicaSet>(name, patch).await,
-                    Kind::Pod => self.merge::<Pod>(name, patch).await,
-                    Kind::Budget => self.merge::<PodDisruptionBudget>(name, patch).await,
-                    Kind::Secret => self.merge::<Secret>(name, patch).await,
-                }
+                self.merge(*kind, name, &patch).await
             }
-            Effect::Amend(change) => self.merge::<Secret>(&change.name, amended(change)).await,
+            Effect::Amend(change) => self.merge(Kind::Secret, &change.name, &amended(change)).await,
             Effect::Adopt { name, uid, owners } => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": owners}});
-                self.merge::<EtcdPeer>(name, patch).await
+                self.merge(Kind::Peer, name, &patch).await
             }
             Effect::Grow { name, uid, storage } => {
                 let resources = json!({"requests": {"storage": storage}});
                 let patch = json!({"metadata": {"uid": uid}, "spec": {"resources": resources}});
-                self.merge::<PersistentVolumeClaim>(name, patch).await
+                self.merge(Kind::Claim, name, &patch).await
             }
             Effect::Finalizers {
                 name,
@@ -174,7 +177,7 @@ impl Requests<'_> {
                 finalizers,
             } => {
                 let patch = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
-                match self.merge::<EtcdPeer>(name, patch).await {
+                match self.merge(Kind::Peer, name, &patch).await {
                     Err(error) if is(&error, 404) => Ok(()),
                     other => other,
                 }
@@ -182,25 +185,28 @@ impl Requests<'_> {
         }
     }
 
-    /// Makes an object whose content matters: one of that name that someone else made is no substitute.
-    async fn create_ours<K: Known>(&self, object: &K) -> Result<(), kube::Error> {
+    async fn create_ours(&self, object: &Object) -> Result<(), kube::Error> {
         let post = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        self.api::<K>().create(&post, object).await.map(drop)
-    }
-
-    async fn apply<K: Known>(&self, object: &K) -> Result<(), kube::Error> {
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let name = object.name_any();
-        self.api::<K>()
-            .patch(&name, &params, &Patch::Apply(object))
+        let content = content(object)?;
+        self.api(&resource(object))
+            .create(&post, &content)
             .await
             .map(drop)
     }
 
-    async fn delete<K: Known>(&self, name: &str, uid: &str) -> Result<(), kube::Error> {
+    async fn apply(&self, object: &Object) -> Result<(), kube::Error> {
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let content = content(object)?;
+        self.api(&resource(object))
+            .patch(&content.name_any(), &params, &Patch::Apply(&content))
+            .await
+            .map(drop)
+    }
+
+    async fn delete(&self, kind: Kind, name: &str, uid: &str) -> Result<(), kube::Error> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions {
@@ -209,19 +215,19 @@ impl Requests<'_> {
             }),
             ..DeleteParams::default()
         };
-        match self.api::<K>().delete(name, &params).await {
+        match self.api(&kind.resource()).delete(name, &params).await {
             // It is gone, or another is there.
             Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    async fn merge<K: Known>(&self, name: &str, patch: Value) -> Result<(), kube::Error> {
+    async fn merge(&self, kind: Kind, name: &str, patch: &Value) -> Result<(), kube::Error> {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        self.api::<K>()
+        self.api(&kind.resource())
             .patch(name, &params, &Patch::Merge(patch))
             .await
             .map(drop)
@@ -230,16 +236,14 @@ impl Requests<'_> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Service;
-
     use super::*;
 
-    fn service(labels: &[(&str, &str)]) -> Service {
+    fn service(labels: &[(&str, &str)]) -> DynamicObject {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let mut service = Service::default();
         service.metadata.name = Some("a-client".to_owned());
         service.metadata.labels = Some(labels.collect());
-        service
+        plain(&service).unwrap()
     }
 
     #[test]
@@ -250,7 +254,7 @@ mod tests {
         let others = service(&[(CLUSTER_LABEL, "a"), ("app", "etcd")]);
         assert!(!carries(&others, &wanted));
         assert!(!carries(&service(&[]), &wanted));
-        let error = taken(&wanted);
+        let error = taken("Service", &wanted);
         assert!(is(&error, 409));
         let text = error.to_string();
         assert!(text.contains(r#"Service "a-client" is there already"#), "{text}");

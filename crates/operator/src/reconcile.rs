@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
@@ -19,7 +19,7 @@ use quorate_core::plan::{Wait, WaitReason};
 use quorate_core::{Memory, Plan, Step};
 use serde_json::json;
 
-use crate::apply::{FIELD_MANAGER, is};
+use crate::apply::{FIELD_MANAGER, is, plain};
 use crate::build::{Images, Plot};
 use crate::effect::News;
 use crate::ending::endings;
@@ -255,11 +255,15 @@ impl Shared {
         kept: &mut Kept,
     ) -> Result<(), Failed> {
         let namespace = resource.namespace().unwrap_or_default();
-        let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &namespace);
+        let clusters: Api<DynamicObject> = Api::namespaced_with(
+            self.client.clone(),
+            &namespace,
+            &ApiResource::erase::<EtcdCluster>(&()),
+        );
         let mut next = resource.clone();
         next.status = Some(status);
         let (name, params) = (resource.name_any(), PostParams::default());
-        let written = clusters.replace_status(&name, &params, &next);
+        let written = async { clusters.replace_status(&name, &params, &plain(&next)?).await };
         in_time("store the status of the EtcdCluster", written).await?;
         kept.replaced = resource.resource_version();
         Ok(())
@@ -270,7 +274,11 @@ impl Shared {
     /// Writes the status of an EtcdPeer.
     async fn store_peer(&self, peer: &EtcdPeer, next: PeerStatus) -> Result<(), Failed> {
         let namespace = peer.namespace().unwrap_or_default();
-        let peers: Api<EtcdPeer> = Api::namespaced(self.client.clone(), &namespace);
+        let peers: Api<DynamicObject> = Api::namespaced_with(
+            self.client.clone(),
+            &namespace,
+            &ApiResource::erase::<EtcdPeer>(&()),
+        );
         let patch = Patch::Merge(json!({"metadata": {"uid": peer.uid()}, "status": next}));
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),

@@ -1,8 +1,9 @@
 //! Everything the operator knows of the API server: kept up to date by watches, never asked for in a pass.
 //!
 //! In: a client. Out: the objects of any one cluster, and which cluster something happened to. Never: objects that are
-//! not ours (all but the resources themselves are chosen by label); managed fields, which nobody reads and which are half
-//! of every object.
+//! not ours (all but the resources themselves are chosen by label).
+
+pub mod events;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,8 +15,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_pod::contract::CLUSTER_LABEL;
 use serde::de::DeserializeOwned;
@@ -97,19 +98,12 @@ impl Start<'_> {
             + Sync
             + 'static,
     {
-        let api: Api<K> = match self.namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
-        };
         let mut config = watcher::Config::default();
         if by_label {
             config = config.labels(&format!("{}={},{CLUSTER_LABEL}", APP_LABEL.0, APP_LABEL.1));
         }
         let (store, writer) = reflector::store();
-        let stream = watcher(api, config)
-            .modify(|object| object.managed_fields_mut().clear())
-            .default_backoff()
-            .reflect(writer);
+        let stream = events::watch::<K>(self.client, self.namespace, config).reflect(writer);
         let (woken, health) = (self.woken.clone(), self.health.clone());
         let resource = K::plural(&());
         health.expect(&resource);

@@ -10,8 +10,10 @@ use crate::webhook::{CONFIGURATION, configuration};
 /// All documents, one after another.
 pub fn stream(settings: &Settings) -> Result<String, InstallError> {
     let mut documents = Documents::default();
-    for definition in quorate_api::crd::definitions() {
-        documents.add("a definition", "A kind that quorate serves.", &definition)?;
+    for definition in quorate_api::crd::WRITTEN {
+        // Without the line that tells whoever opens the file not to edit it.
+        let (_, body) = definition.split_once('\n').unwrap_or_default();
+        documents.add_text("A kind that quorate serves.", body);
     }
     documents.add(
         "the Namespace",
@@ -87,9 +89,18 @@ impl Documents {
     }
 
     fn add(&mut self, what: &'static str, remark: &str, object: &impl Serialize) -> Result<(), InstallError> {
-        let body = serde_saphyr::to_string(object).map_err(|source| InstallError { what, source })?;
+        // Plain data first: otherwise the writer of YAML is compiled for each of Kubernetes' types.
+        let plain = serde_json::to_value(object).map_err(|error| InstallError {
+            what,
+            source: serde::ser::Error::custom(error),
+        })?;
+        let body = serde_saphyr::to_string(&plain).map_err(|source| InstallError { what, source })?;
+        self.add_text(remark, &body);
+        Ok(())
+    }
+
+    fn add_text(&mut self, remark: &str, body: &str) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.text, "---\n# {remark}\n{}", body.trim_end());
-        Ok(())
     }
 }

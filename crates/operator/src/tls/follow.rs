@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, ResourceExt};
 use quorate_api::TlsSecrets;
 use tokio::task::JoinSet;
+
+use crate::watch::events;
 
 pub struct Followed {
     namespace: String,
@@ -34,13 +36,9 @@ impl Followed {
     pub fn begin(client: &Client, namespace: &str, names: &TlsSecrets) -> Followed {
         let mut tasks = JoinSet::new();
         let mut follow = |name: &str| {
-            let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             let (store, writer) = reflector::store();
-            let stream = watcher(api, config)
-                .modify(|secret| secret.managed_fields_mut().clear())
-                .default_backoff()
-                .reflect(writer);
+            let stream = events::watch::<Secret>(client, Some(namespace), config).reflect(writer);
             // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
             tasks.spawn(stream.for_each(|_| std::future::ready(())));
             store

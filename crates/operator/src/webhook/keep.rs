@@ -16,11 +16,11 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch_objects};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use quorate_pki::PairPem;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -37,6 +37,7 @@ use crate::effect::Effect;
 use crate::events::log_line;
 use crate::lease::Tenure;
 use crate::tls::Lifetimes;
+use crate::watch::events;
 
 /// How long a request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -80,12 +81,11 @@ enum Task {
 /// Starts to keep them. Out: what to serve with.
 pub fn start(client: &Client, duties: Duties, tasks: &mut JoinSet<()>) -> Shown {
     let changed = Arc::new(Notify::new());
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), &duties.namespace);
     let (show, shown) = watch::channel(None);
     let keep = Keep {
-        secret: watch_one(secrets, SERVICE, &changed, tasks),
-        mutating: watch_one(Api::all(client.clone()), CONFIGURATION, &changed, tasks),
-        validating: watch_one(Api::all(client.clone()), CONFIGURATION, &changed, tasks),
+        secret: watch_one(client, Some(&duties.namespace), SERVICE, &changed, tasks),
+        mutating: watch_one(client, None, CONFIGURATION, &changed, tasks),
+        validating: watch_one(client, None, CONFIGURATION, &changed, tasks),
         client: client.clone(),
         duties,
         changed,
@@ -97,16 +97,19 @@ pub fn start(client: &Client, duties: Duties, tasks: &mut JoinSet<()>) -> Shown 
 }
 
 /// Knows one object. Everything that happens to it is told, also that it was gone when the watch came back.
-fn watch_one<K>(api: Api<K>, name: &str, changed: &Arc<Notify>, tasks: &mut JoinSet<()>) -> Store<K>
+fn watch_one<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    name: &str,
+    changed: &Arc<Notify>,
+    tasks: &mut JoinSet<()>,
+) -> Store<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let (store, writer) = reflector::store();
-    let stream = watch_objects(api, config)
-        .modify(|object| object.managed_fields_mut().clear())
-        .default_backoff()
-        .reflect(writer);
+    let stream = events::watch::<K>(client, namespace, config).reflect(writer);
     let changed = changed.clone();
     tasks.spawn(async move {
         let mut stream = std::pin::pin!(stream);
@@ -246,13 +249,13 @@ impl Keep {
 
     async fn merge<K>(&self, change: &Value) -> Result<(), kube::Error>
     where
-        K: Configuration + Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+        K: Configuration + Resource<DynamicType = ()>,
     {
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let api: Api<K> = Api::all(self.client.clone());
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()));
         let patch = Patch::Strategic(change);
         api.patch(CONFIGURATION, &params, &patch).await.map(drop)
     }

@@ -108,8 +108,9 @@ fn strictly<T: DeserializeOwned + CustomResourceExt>(text: &str) -> (T, Value) {
     let value: Value = serde_saphyr::from_str(text).unwrap();
     assert_eq!(value["apiVersion"], crate::API_VERSION);
     assert_eq!(value["kind"], T::crd().spec.names.kind.as_str());
-    let mut unknown = Vec::new();
-    let object = serde_ignored::deserialize(&value, |path| unknown.push(path.to_string())).unwrap();
+    let (object, notes) = crate::reader::read(&value);
+    let object = object.unwrap();
+    let mut unknown: Vec<String> = notes.unknown.iter().map(ToString::to_string).collect();
     unknown.retain(|path| path != "apiVersion" && path != "kind");
     assert_eq!(unknown, [""; 0]);
     assert_eq!(
