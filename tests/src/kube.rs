@@ -2,13 +2,14 @@
 //!
 //! [`bed::Bed`] is the one Kubernetes of this machine with the operator of this checkout; [`namespace::Namespace`] is a
 //! test's own place in it; [`cluster::KubeCluster`] is one EtcdCluster there; [`assertions`] checks what is made for it,
-//! [`tls`] its certificates; [`traffic::Traffic`] are clients that write down every answer meanwhile; [`locks`] says
-//! which tests may run beside each other; [`lax`] takes rules away for a while; [`volume`] reaches the files of a member
-//! behind its back, [`process`] what runs in its pod; [`operator`] is the operator as something that dies, and [`kills`]
-//! when.
+//! [`tls`] its certificates; [`traffic::Traffic`] are clients that write down every answer meanwhile; [`changes`] are the
+//! owner's, under them; [`locks`] says which tests may run beside each other; [`lax`] takes rules away for a while;
+//! [`volume`] reaches the files of a member behind its back, [`process`] what runs in its pod; [`operator`] is the operator
+//! as something that dies, and [`kills`] when.
 
 pub mod assertions;
 pub mod bed;
+pub mod changes;
 pub mod cluster;
 pub mod guided;
 pub mod kills;

@@ -11,7 +11,6 @@ pub fn in_full() -> bool {
 }
 
 pub mod backup;
-pub mod birth;
 pub mod clients;
 pub mod cluster;
 pub mod conformance;

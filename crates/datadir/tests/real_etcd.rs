@@ -3,11 +3,11 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::time::Instant;
 
 use quorate_datadir::{
     Attempt, Db, DbLock, Error, Identity, Look, Replay, db_path, look, move_aside, replay,
 };
+use quorate_testkit::birth::cut_to_birth;
 use quorate_testkit::{await_that, minor, newest, versions};
 
 use real::{PATIENCE, copy_dir, member, status, with_byte};
@@ -118,34 +118,22 @@ fn every_version() {
 #[test]
 fn a_log_that_nothing_was_written_to_is_told_apart() {
     for version in versions() {
-        let seen = (0..50)
-            .map(|_| killed_at_birth(&version))
-            .find(|look| *look != Look::Empty);
-        let Some(Look::Unborn {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("data");
+        let wal = dir.join("member/wal");
+        let etcd = member(&version, root.path()).spawn();
+        await_that("etcd makes its log", PATIENCE, || wal.exists().then_some(()));
+        etcd.kill();
+        cut_to_birth(&dir);
+        let seen = look(&dir).unwrap();
+        let Look::Unborn {
             member_id,
             cluster_id,
-        }) = seen
+        } = seen
         else {
             panic!("{version}: {seen:?}");
         };
         assert!(member_id != 0 && cluster_id != 0, "{version}");
-    }
-}
-
-/// What a first start leaves that is killed as soon as its log is there; empty if it was caught before or after that.
-fn killed_at_birth(version: &str) -> Look {
-    let root = tempfile::tempdir().unwrap();
-    let dir = root.path().join("data");
-    let wal = dir.join("member/wal");
-    let etcd = member(version, root.path()).spawn();
-    let deadline = Instant::now() + PATIENCE;
-    while !wal.exists() && Instant::now() < deadline {
-        std::thread::yield_now();
-    }
-    etcd.kill();
-    match look(&dir).unwrap() {
-        unborn @ Look::Unborn { .. } => unborn,
-        _ => Look::Empty,
     }
 }
 

@@ -3,13 +3,14 @@
 //! A [`Server`] is one running etcd, a [`Client`] calls it, a [`Workload`] fills it, and [`Made`] is what it left on
 //! disk: the same workload sends every version the same requests in the same order, so that their keyspaces are equal.
 //! [`StoreServer`] is real object storage and [`Proxy`] breaks the way to it. [`disk`] is a file system that forgets
-//! what was not synced.
+//! what was not synced, and [`birth`] kills members before their first entry.
 //!
 //! Tests of several processes and checkouts share one machine. So ports are leased ([`Ports`]), clusters are counted
 //! ([`ClusterSlot`]), and every wait has a limit and says what it waited for ([`await_that`]).
 //!
 //! Failures panic with their cause. Every started process is ended by its process id; only loopback is used.
 
+pub mod birth;
 pub mod disk;
 mod etcd;
 mod etcdbr;

@@ -72,9 +72,17 @@ impl Traffic {
         }
     }
 
-    /// Does something to the cluster and prints how long writes paused meanwhile.
+    /// Does something that nobody planned to the cluster and prints how long writes paused meanwhile.
     pub fn during<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
         self.torture.as_ref().expect("clients that run").during(what, act)
+    }
+
+    /// Changes the cluster as its owner would: clients must hardly notice.
+    pub fn planned<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
+        self.torture
+            .as_ref()
+            .expect("clients that run")
+            .planned(what, act)
     }
 
     /// Stops the clients and gives the verdict: every acknowledged write is there, no read was stale.

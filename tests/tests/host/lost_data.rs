@@ -4,8 +4,8 @@ use std::path::Path;
 
 use quorate_host::Status;
 use quorate_testkit::await_that;
-use quorate_tests::birth::{KilledAtBirth, cut_to_birth};
 use quorate_tests::cluster::{Cluster, PATIENCE, kill_member};
+use quorate_tests::etcd::birth::{KilledAtBirth, cut_to_birth};
 use quorate_tests::torture::Torture;
 use quorate_tests::{etcd, in_full};
 

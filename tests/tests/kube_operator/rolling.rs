@@ -25,7 +25,7 @@ fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_
     ];
     for change in changes {
         let pods = cluster.pod_uids(3);
-        traffic.during(&change.to_string(), || {
+        traffic.planned(&change.to_string(), || {
             let patched = cluster.patch(&change);
             assert!(patched.status.success(), "{}", said(&patched));
             let order = roll(&cluster, &pods, &version);

@@ -3,6 +3,7 @@
 
 use quorate_client::Tls;
 use quorate_tests::etcd;
+use quorate_tests::kube::changes::rotate_ca;
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
 use quorate_tests::kube::tls::{answers, encrypted, metrics, secret_value};
@@ -36,20 +37,7 @@ fn only_clients_with_a_certificate_are_served_and_a_ca_rotation_loses_no_write()
     let why = said(&off);
     assert!(!off.status.success() && why.contains("stays on or off"), "{why}");
 
-    let (id, before) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
-    let running = cluster.pod_uids(3);
     let traffic = Traffic::start(&cluster);
-    traffic.during("CA rotation", || {
-        namespace.must(&["annotate", "secret", "c-ca", "etcd.improbable.io/rotate=now"]);
-        namespace.await_event("AuthorityDropped", "trusted no longer");
-        namespace.wait_for("one CA in the Secret", || {
-            let secret = namespace.json(&["secret", "c-ca"])?;
-            (secret["data"].as_object()?.len() == 2).then_some(())
-        });
-        cluster.await_ready(3, &version);
-    });
+    rotate_ca(&cluster, &traffic, &version, || {});
     traffic.verdict();
-    assert_eq!(cluster.cluster_id(), id);
-    assert_ne!(secret_value(&namespace, "c-ca", "ca.crt"), before);
-    cluster.await_other_pods(&running);
 }

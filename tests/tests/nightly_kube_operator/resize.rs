@@ -2,7 +2,8 @@
 
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{is_ready, manifest, members};
+use quorate_tests::kube::changes::{await_resize_events, resize};
+use quorate_tests::kube::cluster::{is_ready, manifest};
 use quorate_tests::kube::kills::Kills;
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
@@ -12,42 +13,11 @@ fn no_acknowledged_write_is_lost_from_three_to_five_and_back() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("resize");
     let cluster = namespace.create("c", &manifest("c", 3, &version));
-    let first = cluster.await_ready(3, &version);
-    let id = cluster.cluster_id();
+    cluster.await_ready(3, &version);
     let traffic = Traffic::start(&cluster);
-    for replicas in [5usize, 3] {
-        traffic.during(&format!("scale to {replicas}"), || {
-            cluster.scale(replicas as u32);
-            let now = cluster.await_ready(replicas, &version);
-            let names: Vec<String> = members(&now).into_iter().map(|m| m.name).collect();
-            let expected: Vec<String> = (0..replicas).map(|n| format!("c-{n}")).collect();
-            assert_eq!(names, expected, "the highest numbers go first");
-            assert_eq!(
-                members(&now)[0],
-                members(&first)[0],
-                "the first member stays who it is"
-            );
-            // A member that was scaled away takes its claim along.
-            namespace.wait_for(&format!("{replicas} claims"), || {
-                let claims = namespace.names(&["persistentvolumeclaims", "-l", &cluster.selector()]);
-                (claims == expected).then_some(())
-            });
-        });
-    }
+    resize(&cluster, &traffic, &[5, 3], &version, |_| {});
     traffic.verdict();
-    assert_eq!(cluster.cluster_id(), id, "the same cluster all the while");
-    let told = [
-        "PeerCreated",
-        "MemberAdded",
-        "MemberPromoted",
-        "MemberRemoved",
-        "PeerRemoved",
-    ];
-    for name in ["c-3", "c-4"] {
-        for reason in told {
-            namespace.await_event(reason, name);
-        }
-    }
+    await_resize_events(&cluster, &["c-3", "c-4"]);
 }
 
 /// The operator that acts is killed each time it has told of another kind of step, and the next goes on from there. Every
@@ -64,7 +34,7 @@ fn a_resize_whose_operator_is_killed_between_its_steps_is_done_all_the_same() {
     let traffic = Traffic::start(&cluster);
     for (replicas, kills) in [(3usize, 3), (1, 2)] {
         let killing = Kills::on(&cluster);
-        traffic.during(&format!("scale to {replicas}, operators killed"), || {
+        traffic.planned(&format!("scale to {replicas}, operators killed"), || {
             cluster.scale(replicas as u32);
             let killed = killing.through(|c| is_ready(c, replicas, &version));
             assert!(

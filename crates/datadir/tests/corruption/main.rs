@@ -87,6 +87,11 @@ fn with_a_hash_every_change_is_seen() {
             changes() / 2,
             63 + changes() / 10
         );
+        println!(
+            "figures: with_a_hash_{}={}; unseen=0",
+            left.version,
+            63 + changes() / 2 + changes() / 10
+        );
     }
 }
 

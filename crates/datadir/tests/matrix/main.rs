@@ -55,6 +55,7 @@ fn every_database_is_read_restored_and_defragmented() {
             });
         }
     });
+    println!("figures: versions={}; databases={}", versions.len(), cases.len());
 }
 
 /// A database that was copied from a directory has no hash. It is restored if it is asked for, and if it is whole.

@@ -59,7 +59,7 @@ fn what_is_made_of_a_dead_member_is_what_etcd_makes_of_it() {
     let native = all.iter().filter(|made| made.by.is_none()).count();
     let entries: u64 = all.iter().map(|made| made.revived.applied.total()).sum();
     println!(
-        "{} dead members, {native} of them without etcd, {entries} entries replayed",
+        "figures: dead_members={}; without_etcd={native}; entries_replayed={entries}",
         all.len()
     );
     assert!(
