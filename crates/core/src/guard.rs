@@ -78,6 +78,12 @@ impl Guards {
         }
     }
 
+    /// May a voter be stopped that seems to be stuck? Only if the others are a quorum of all. If one or two voters serve,
+    /// all of them take part, so none is stuck.
+    pub fn restart(self, others: Counted) -> bool {
+        !self.on(Guard::QuorumWhileDisturbed) || others.healthy >= quorum(others.voters + 1)
+    }
+
     /// Is the view young enough to disturb something by it?
     pub fn view(self, observed: &Observed, now: Time) -> bool {
         !self.on(Guard::FreshView) || now - observed.at <= VIEW_AGE_MAX

@@ -17,7 +17,7 @@ impl Pass<'_> {
         let Some((member, ordinal, since)) = stuck else {
             return false;
         };
-        if !self.guards.disturbance(self.others(member)) {
+        if !self.guards.restart(self.others(member)) {
             return false;
         }
         self.memory.disturbance = Some(Disturbance {

@@ -243,6 +243,10 @@ impl<'a> Rows<'a> {
         self.window.load(bolt, id)?;
         let bytes = self.window.bytes();
         let page = Page::of(bytes, id).map_err(|wrong| wrong_at(bolt, id, &wrong))?;
+        // An empty bucket has no page of its own; only a file without buckets has an empty page, its root.
+        if page.count == 0 && !(page.leaf && id == bolt.meta.root) {
+            return Err(bolt.damaged(Place::page(id), "there is nothing in it"));
+        }
         if let Some(map) = map {
             let last = id + (bytes.len() as u64 / u64::from(bolt.page_size())).max(1) - 1;
             for each in id..=last {
@@ -254,10 +258,6 @@ impl<'a> Rows<'a> {
             // As many pages as are needed, or, by older bbolt, one more if all of them are full.
             if bytes.len() - end > bolt.page_size() as usize {
                 return Err(bolt.damaged(Place::page(id), "it says that it is longer than it is"));
-            }
-            // An empty bucket has no page of its own; only a file without buckets has an empty page, its root.
-            if page.count == 0 && id != bolt.meta.root {
-                return Err(bolt.damaged(Place::page(id), "there is nothing in it"));
             }
             if !page.leaf && page.count < 2 {
                 let why = "it is a branch with fewer than two children: etcd crashes when it deletes there";
@@ -280,9 +280,6 @@ impl<'a> Rows<'a> {
                 count: page.count,
             });
             return Ok(Entered::Leaf);
-        }
-        if page.count == 0 {
-            return Err(bolt.damaged(Place::page(id), "it is a branch without children"));
         }
         self.path.push(Branch {
             id,

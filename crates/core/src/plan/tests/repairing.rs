@@ -247,6 +247,19 @@ fn a_stuck_voter_is_left_alone_where_the_others_are_no_quorum_or_it_recovers() {
     assert!(f.steps().is_empty(), "ill anew, since now");
 }
 
+/// Of two voters both are needed for the quorum that answers, so neither is stuck, whatever one of them fails to say.
+#[test]
+fn one_of_two_voters_is_not_restarted_for_being_silent() {
+    for replicas in [2, 3] {
+        let mut f = Fixture::healthy(2);
+        f.spec.replicas = replicas;
+        hang(&mut f, 1);
+        f.plan();
+        let steps = f.later(Duration::from_secs(3600)).steps();
+        assert!(!steps.contains(&"stop member 1".to_owned()), "{replicas}: {steps:?}");
+    }
+}
+
 #[test]
 fn a_place_that_is_told_again_at_once_has_not_failed_again() {
     let mut f = Fixture::healthy(3);
