@@ -48,8 +48,10 @@ impl Pass<'_> {
             if settled {
                 slot.settles = 0;
             }
-            let status = view.status.as_ref();
-            let runs = matches!(view.process, Process::Running { .. });
+            // A process of the volume before may still answer; what it says is not true of this one.
+            let runs =
+                matches!(view.process, Process::Running { generation, .. } if generation == slot.generation);
+            let status = view.status.as_ref().filter(|_| runs);
             slot.ill_since = if runs && !status.is_some_and(|s| s.healthy) {
                 Some(slot.ill_since.filter(|since| *since <= now).unwrap_or(now))
             } else {

@@ -347,6 +347,19 @@ impl EtcdModel {
             (forced || !leased) && last >= w.last() && w.term <= term + 1
         });
         if would.count() + 1 < quorum {
+            // Whoever refuses says its term, and a member goes on from a later one; else those with lower terms and longer
+            // logs, and those with higher terms and shorter logs, would refuse each other for ever.
+            let later = others
+                .iter()
+                .filter_map(|at| self.nodes[at].wal())
+                .map(|w| w.term)
+                .max();
+            if let (Some(later), Some((running, wal))) = (later, self.node(place).parts())
+                && later > wal.term
+            {
+                wal.enter(later);
+                running.durable = wal.commit;
+            }
             return false;
         }
         let term = term + 1;

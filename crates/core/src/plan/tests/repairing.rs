@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fixture::*;
-use crate::memory::Mark;
+use crate::memory::{Mark, Slot};
 use crate::model::*;
 
 #[test]
@@ -256,8 +256,27 @@ fn one_of_two_voters_is_not_restarted_for_being_silent() {
         hang(&mut f, 1);
         f.plan();
         let steps = f.later(Duration::from_secs(3600)).steps();
-        assert!(!steps.contains(&"stop member 1".to_owned()), "{replicas}: {steps:?}");
+        assert!(
+            !steps.contains(&"stop member 1".to_owned()),
+            "{replicas}: {steps:?}"
+        );
     }
+}
+
+#[test]
+fn what_a_process_of_the_volume_before_says_counts_for_nothing() {
+    let mut f = Fixture::healthy(3);
+    let next = Slot {
+        generation: Generation(1),
+        ..Slot::default()
+    };
+    f.memory.slots.insert(o(2), next);
+    f.plan();
+    let slot = f.memory.slot(o(2));
+    assert_eq!(
+        (slot.version, slot.served, slot.healthy_since),
+        (None, None, None)
+    );
 }
 
 #[test]
