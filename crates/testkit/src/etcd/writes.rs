@@ -106,6 +106,15 @@ impl Client {
     pub fn revoke(&self, id: i64) {
         let _: LeaseRevokeResponse = self.call("Lease/LeaseRevoke", LeaseRevokeRequest { id });
     }
+
+    /// Revokes a lease, unless it has run out by now.
+    pub fn revoke_if_there(&self, id: i64) {
+        let ended: Result<LeaseRevokeResponse, tonic::Status> =
+            self.try_call("Lease/LeaseRevoke", LeaseRevokeRequest { id });
+        if let Err(status) = ended {
+            assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
+        }
+    }
 }
 
 fn put(key: &[u8], value: &[u8], lease: i64) -> PutRequest {
