@@ -1,13 +1,14 @@
 //! What happens to objects of one kind, as a stream.
 //!
 //! In: a client, a kind, a selection. Out: events with objects of that kind. Never: managed fields, which nobody reads and
-//! which are half of every object; one object that cannot be read as a reason to stop watching the others.
+//! which are half of every object; a list without an object that is there and cannot be read, for it would look gone.
 //!
 //! Objects come as plain data and are read into their type here: so the machinery of a watch is compiled once, and not
 //! for each kind.
 
-use futures::future::ready;
-use futures::stream::BoxStream;
+use std::time::Duration;
+
+use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt;
@@ -15,9 +16,13 @@ use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use crate::events::log_line;
+/// How long until objects are listed again, of which one could not be read.
+const AGAIN: Duration = Duration::from_secs(10);
 
-/// Watches the objects of one kind, in one namespace or in all. Errors are told, and retried after growing pauses.
+type Plain = BoxStream<'static, Result<Event<DynamicObject>, Error>>;
+
+/// Watches the objects of one kind, in one namespace or in all. Errors are told, and retried after a pause; an object that
+/// cannot be read is one, and all are listed again after it.
 pub fn watch<K>(
     client: &Client,
     namespace: Option<&str>,
@@ -27,28 +32,41 @@ where
     K: Resource<DynamicType = ()> + DeserializeOwned + Send,
 {
     let resource = ApiResource::erase::<K>(&());
-    plain(client, namespace, &resource, config).filter_map(|event| ready(event.map(typed).transpose()))
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    read_all(move || plain(api.clone(), config.clone()), AGAIN)
 }
 
-fn plain(
-    client: &Client,
-    namespace: Option<&str>,
-    resource: &ApiResource,
-    config: Config,
-) -> BoxStream<'static, Result<Event<DynamicObject>, Error>> {
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        None => Api::all_with(client.clone(), resource),
-    };
+fn plain(api: Api<DynamicObject>, config: Config) -> Plain {
     watcher(api, config)
         .modify(|object| object.managed_fields_mut().clear())
         .default_backoff()
         .boxed()
 }
 
-/// The event with its object read; `None`, and a line in the log, if that cannot be read.
-fn typed<K: DeserializeOwned>(event: Event<DynamicObject>) -> Option<Event<K>> {
-    Some(match event {
+/// The events of `begin`, read; begun again `pause` after one that could not be.
+fn read_all<K: DeserializeOwned + Send>(
+    begin: impl Fn() -> Plain + Send,
+    pause: Duration,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
+    stream::unfold((Some(begin()), begin), move |(source, begin)| async move {
+        let mut source = match source {
+            Some(source) => source,
+            None => {
+                tokio::time::sleep(pause).await;
+                begin()
+            }
+        };
+        let read = source.next().await?.map(typed);
+        let readable = !matches!(read, Ok(Err(_)));
+        Some((read.flatten(), (readable.then_some(source), begin)))
+    })
+}
+
+fn typed<K: DeserializeOwned>(event: Event<DynamicObject>) -> Result<Event<K>, Error> {
+    Ok(match event {
         Event::Init => Event::Init,
         Event::InitDone => Event::InitDone,
         Event::InitApply(object) => Event::InitApply(read(&object)?),
@@ -57,47 +75,64 @@ fn typed<K: DeserializeOwned>(event: Event<DynamicObject>) -> Option<Event<K>> {
     })
 }
 
-fn read<K: DeserializeOwned>(object: &DynamicObject) -> Option<K> {
+fn read<K: DeserializeOwned>(object: &DynamicObject) -> Result<K, Error> {
     let plain = serde_json::to_value(object);
-    match plain.and_then(|plain| quorate_api::from_plain(&plain)) {
-        Ok(read) => Some(read),
-        Err(error) => {
-            let kind = object.types.as_ref().map_or("object", |types| &types.kind);
-            let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-            log_line(&format!(
-                "{kind} {namespace}/{name} cannot be read and is left alone: {error}"
-            ));
-            None
-        }
-    }
+    plain
+        .and_then(|plain| quorate_api::from_plain(&plain))
+        .map_err(|error| Error::InitialListFailed(kube::Error::SerdeError(error)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use k8s_openapi::api::core::v1::Service;
     use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn an_object_that_cannot_be_read_is_left_out_alone() {
-        let service = |ports: serde_json::Value| -> DynamicObject {
-            let object = json!({"metadata": {"name": "a", "labels": {"l": "v"}}, "spec": {"ports": ports}});
-            serde_json::from_value(object).unwrap()
+    fn service(name: &str, ports: serde_json::Value) -> DynamicObject {
+        let object = json!({"metadata": {"name": name, "labels": {"l": "v"}}, "spec": {"ports": ports}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn events(last: serde_json::Value) -> Plain {
+        let first = service("a", json!([{"port": 2379, "later": "unknown"}]));
+        let objects = [first, service("b", last)].map(Event::InitApply);
+        let all = [Event::Init].into_iter().chain(objects).chain([Event::InitDone]);
+        stream::iter(all.map(Ok).collect::<Vec<_>>()).boxed()
+    }
+
+    /// Of a list with an object that cannot be read the end is never told: it would take the place of the list before.
+    #[tokio::test]
+    async fn a_list_with_an_object_that_cannot_be_read_is_begun_again() {
+        let times = AtomicUsize::new(0);
+        let begin = || match times.fetch_add(1, Ordering::Relaxed) {
+            0 => events(json!("none")),
+            _ => events(json!([])),
         };
-        let good = typed::<Service>(Event::Apply(service(json!([{"port": 2379, "later": "unknown"}]))));
-        let Some(Event::Apply(good)) = good else {
-            panic!("{good:?}");
+        let told: Vec<Result<Event<Service>, Error>> =
+            read_all(begin, Duration::ZERO).take(7).collect().await;
+        let shown = told.iter().map(|event| match event {
+            Ok(Event::Init) => "init".to_owned(),
+            Ok(Event::InitDone) => "done".to_owned(),
+            Ok(Event::InitApply(object)) => object.name_any(),
+            Ok(_) => "other".to_owned(),
+            Err(_) => "error".to_owned(),
+        });
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            ["init", "a", "error", "init", "a", "b", "done"]
+        );
+        let Ok(Event::InitApply(first)) = &told[1] else {
+            panic!("{:?}", told[1]);
         };
-        assert_eq!(
-            (good.name_any(), &good.labels()["l"]),
-            ("a".to_owned(), &"v".to_owned())
-        );
-        assert_eq!(
-            good.spec.and_then(|spec| spec.ports).map(|ports| ports[0].port),
-            Some(2379)
-        );
-        assert!(typed::<Service>(Event::Apply(service(json!("none")))).is_none());
-        assert!(matches!(typed::<Service>(Event::InitDone), Some(Event::InitDone)));
+        assert_eq!(first.labels()["l"], "v");
+        let port = first
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.ports.as_ref())
+            .map(|ports| ports[0].port);
+        assert_eq!(port, Some(2379));
     }
 }
