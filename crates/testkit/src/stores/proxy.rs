@@ -1,12 +1,14 @@
 //! A proxy that breaks connections when told to.
 //!
 //! In: the address of a server, and a [`Fault`] at any time. Out: a loopback address that behaves like the server, but for
-//! the fault. A change of the fault cuts every connection that is open, so that it holds for all that comes after.
+//! the fault. A change of the fault cuts every connection that is open, and returns when they are closed: it holds for every
+//! byte that a client sends after it.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ const HEAD: usize = 64 * 1024;
 const PIECE: usize = 64 * 1024;
 /// How long a connection that says nothing is kept.
 const IDLE: Duration = Duration::from_secs(300);
+/// How long the connections of the fault before may take to close.
+const CLOSED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running proxy. Gone when dropped.
 #[derive(Debug)]
@@ -35,26 +39,38 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     now: watch::Sender<Now>,
+    /// Disconnected once every connection of the present fault is closed and another fault is set.
+    closed: Mutex<Receiver<()>>,
     struck: AtomicU64,
 }
 
 /// The fault of this moment, how often it is still to strike, and which one it is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Now {
     fault: Option<Fault>,
     left: Option<u64>,
     number: u64,
+    /// Every open connection has a copy.
+    _open: Sender<()>,
 }
 
 impl Proxy {
     /// Starts one in front of a server. Nothing is broken yet.
     pub fn start(server: SocketAddr) -> Proxy {
+        let (open, closed) = channel();
+        let nothing = Now {
+            fault: None,
+            left: None,
+            number: 0,
+            _open: open,
+        };
         let shared = Arc::new(Shared {
-            now: watch::Sender::new(Now::default()),
+            now: watch::Sender::new(nothing),
+            closed: Mutex::new(closed),
             struck: AtomicU64::new(0),
         });
         let (stop, stopped) = oneshot::channel();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = channel();
         let for_thread = shared.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -104,13 +120,23 @@ impl Proxy {
     }
 
     fn change(&self, fault: Option<Fault>, left: Option<u64>) {
+        let (open, next) = channel();
+        let mut closed = self.shared.closed.lock().expect("no other change failed");
         self.shared.now.send_modify(|now| {
             *now = Now {
                 fault,
                 left,
                 number: now.number + 1,
+                _open: open,
             }
         });
+        let ended = closed.recv_timeout(CLOSED_WITHIN);
+        assert_eq!(
+            ended,
+            Err(RecvTimeoutError::Disconnected),
+            "a connection stays open"
+        );
+        *closed = next;
     }
 }
 
@@ -250,8 +276,8 @@ async fn pipe(
     }
 }
 
-/// Answers requests, or only those with a certain header. Reads a request whole, so that the answer is read and not lost in a reset, and answers it. When the fault has struck
-/// often enough the request goes to the server after all.
+/// Answers requests, or only those with a certain header. A request is read whole first, so that its answer is not lost in a
+/// reset. When the fault has struck often enough the request goes to the server after all.
 async fn answer(
     mut client: TcpStream,
     server: SocketAddr,
@@ -311,4 +337,31 @@ async fn answer(
     );
     client.write_all(answer.as_bytes()).await?;
     client.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A client keeps connections for later requests: what it sends over one of them is after the change, too.
+    #[test]
+    fn nothing_sent_after_a_fault_is_set_reaches_the_server() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Proxy::start(server.local_addr().unwrap());
+        for round in 0..200 {
+            let mut client = TcpStream::connect(proxy.address()).unwrap();
+            client.write_all(b"before").unwrap();
+            let (mut arrived, _) = server.accept().unwrap();
+            arrived.read_exact(&mut [0; 6]).unwrap();
+            proxy.set(Fault::Refuse);
+            let _ = client.write_all(b"after");
+            let mut rest = Vec::new();
+            let _ = arrived.read_to_end(&mut rest);
+            assert_eq!(rest, b"", "round {round}");
+            proxy.heal();
+        }
+    }
 }
