@@ -9,7 +9,7 @@ use std::path::Path;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Observed, Ordinal, Process, Refused, StepResult, Time, Version};
-use quorate_core::plan::{StartHow, Step};
+use quorate_core::plan::{Plan, StartHow, Step};
 use quorate_datadir::Look;
 
 use crate::build::Arguments;
@@ -50,6 +50,22 @@ impl Ground {
                 self.clients.execute(step, observed).await.unwrap_or(nobody)
             }
         }
+    }
+
+    /// Arms every first start of a plan.
+    pub(crate) fn arm(&self, plan: &Plan) -> Result<(), Error> {
+        for step in &plan.steps {
+            if let Step::Start {
+                ordinal,
+                generation,
+                how: StartHow::New { .. } | StartHow::Join { .. },
+                ..
+            } = step
+            {
+                evidence::arm(&self.root.first_start(&self.name(*ordinal), *generation))?;
+            }
+        }
+        Ok(())
     }
 
     async fn start(&mut self, start: Start<'_>) -> Result<(), Error> {

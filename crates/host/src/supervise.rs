@@ -267,7 +267,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         );
         if !violations.is_empty() {
             self.refuse(&mut plan, &violations);
-        } else if self.remember(memory) {
+        } else if self.arm(&plan) && self.remember(memory) {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
         } else {
@@ -298,6 +298,15 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
         plan.steps.clear();
         plan.next_look = IDLE;
+    }
+
+    /// Arms the first starts of a plan before it is remembered that they are intended: one that is intended and not armed
+    /// may have run. False: then nothing may be done.
+    fn arm(&mut self, plan: &Plan) -> bool {
+        let armed = self.ground.arm(plan);
+        let mended = |error: Error| format!("{}; nothing is done until this is mended", error.chain());
+        self.problems.journal = armed.err().map(mended).into_iter().collect();
+        self.problems.journal.is_empty()
     }
 
     /// Stores the memory, if it or anything else in the journal has changed. False: then nothing may be done.

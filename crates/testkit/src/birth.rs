@@ -1,7 +1,7 @@
 //! Members that die between making their log and writing their first entry, every time: no moment has to be hit.
 //!
 //! In: the root of a cluster and a real etcd. Out: data directories as such a death leaves them. Never: a member that a
-//! supervisor could have seen serving.
+//! supervisor could have seen serving, or a log that it could have seen more in.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 const RECORDS_AT_BIRTH: usize = 3;
 
 /// An etcd in a root's `bin` that makes its log and is killed, as long as a file beside it is there; after that, the real
-/// one. Until the cluster is killed its process stays, and serves nobody: its clients' socket is one that nobody knows.
+/// one. Until the cluster is killed its process stays, and serves nobody: its clients' socket is one that nobody knows, and
+/// its data directory lies elsewhere until [`put_in_place`](KilledAtBirth::put_in_place).
 pub struct KilledAtBirth {
     hold: PathBuf,
 }
@@ -27,14 +28,14 @@ if [ "$1" = --version ] || ! [ -e '{hold}' ]; then exec '{real}' "$@"; fi
 for argument; do
   shift
   case $argument in
-    --data-dir=*) data=${{argument#--data-dir=}} ;;
+    --data-dir=*) data=${{argument#--data-dir=}} argument=--data-dir=$data.elsewhere ;;
     --listen-client-urls=*) argument=--listen-client-urls=unix://nobody ;;
   esac
   set -- "$@" "$argument"
 done
 cd "$data/.."
 '{real}' "$@" &
-until [ -d "$data/member/wal" ]; do :; done
+until [ -d "$data.elsewhere/member/wal" ]; do :; done
 kill -KILL $!
 wait $!
 : >"$data.dead"
@@ -52,6 +53,13 @@ exec tail -f "$data.dead"
     /// Whether the member of this data directory has made its log and is dead.
     pub fn is_dead(data_dir: &Path) -> bool {
         data_dir.with_extension("dead").exists()
+    }
+
+    /// Gives a dead member's data directory, when nobody looks at it any more, the log that it made.
+    pub fn put_in_place(data_dir: &Path) {
+        let elsewhere = data_dir.with_extension("elsewhere");
+        cut_to_birth(&elsewhere);
+        std::fs::rename(elsewhere.join("member"), data_dir.join("member")).expect("our own directories");
     }
 
     /// From now on etcd is the real one.

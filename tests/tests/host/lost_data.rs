@@ -5,7 +5,7 @@ use std::path::Path;
 use quorate_host::Status;
 use quorate_testkit::await_that;
 use quorate_tests::cluster::{Cluster, PATIENCE, kill_member};
-use quorate_tests::etcd::birth::{KilledAtBirth, cut_to_birth};
+use quorate_tests::etcd::birth::KilledAtBirth;
 use quorate_tests::torture::Torture;
 use quorate_tests::{etcd, in_full};
 
@@ -166,7 +166,7 @@ fn a_cluster_killed_at_birth_is_started_anew() {
         });
         cluster.kill_all();
         for data_dir in &data {
-            cut_to_birth(data_dir);
+            KilledAtBirth::put_in_place(data_dir);
             let look = quorate_datadir::look(data_dir);
             assert!(
                 matches!(look, Ok(quorate_datadir::Look::Unborn { .. })),

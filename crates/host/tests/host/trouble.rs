@@ -23,6 +23,25 @@ fn a_killed_member_is_started_again() {
     });
 }
 
+/// A first start that is remembered and of which there is no evidence may have run. So the evidence comes first.
+#[test]
+fn a_first_start_that_cannot_be_armed_is_not_remembered() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let in_the_way = place.root().join("run/t-0-g0.first");
+        std::fs::create_dir_all(&in_the_way).unwrap();
+        let up = place.up();
+        let says = |problem: &String| problem.contains("t-0-g0.first");
+        let held = place.until("held up", |s| s.problems.iter().any(says)).await;
+        assert!(pids(&held).is_empty());
+        up.crash().await;
+        std::fs::remove_dir(&in_the_way).unwrap();
+        let up = place.up();
+        place.until_ready().await;
+        up.down().await;
+    });
+}
+
 #[test]
 fn a_wiped_member_comes_back_under_a_new_id() {
     run(async {
