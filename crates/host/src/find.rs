@@ -1,7 +1,7 @@
 //! Finding etcd: the binary named, beside quorate, in the root, in the cache, on the PATH.
 //!
 //! In: the places and the wanted version. Out: a binary that says of itself that it is that version.
-//! Never: a download; a binary taken on the strength of its file name; a wait of more than two seconds for one.
+//! Never: a download; a binary taken on the strength of its file name; a wait without a limit for one.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quorate_core::model::Version;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -18,8 +18,10 @@ use rustix::process::{Pid, PidfdFlags};
 
 use crate::Error;
 
-/// How long a binary may take to say its version.
-const VERSION_LIMIT: Duration = Duration::from_secs(2);
+/// How long a binary may take to say its version: after a boot it is first read from a slow disk that others use too.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+/// How long one that did not say it is let be before it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// How much of what it says is read.
 const OUTPUT_LIMIT: u64 = 4096;
 /// How many entries of one directory are looked at.
@@ -153,7 +155,17 @@ pub fn find_etcd_for(minor: u32, places: &Places) -> Result<EtcdBinary, Error> {
 #[derive(Debug)]
 pub(crate) struct Finder {
     places: Places,
-    known: HashMap<PathBuf, (Stamp, Result<Version, String>)>,
+    known: HashMap<PathBuf, Known>,
+    limit: Duration,
+    ask_again: Duration,
+}
+
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    answer: Result<Version, String>,
+    /// When it was waited for in vain.
+    silent_since: Option<Instant>,
 }
 
 /// Enough of a file's metadata to notice that it was replaced.
@@ -169,6 +181,8 @@ impl Finder {
         Finder {
             places,
             known: HashMap::new(),
+            limit: VERSION_LIMIT,
+            ask_again: ASK_AGAIN,
         }
     }
 
@@ -245,11 +259,8 @@ impl Finder {
     /// A binary of this version that was found before and has not changed since; runs nothing.
     pub(crate) fn recall(&self, version: Version) -> Option<EtcdBinary> {
         let same = |path: &Path, known: &Stamp| stamp(path).is_ok_and(|stamp| stamp == *known);
-        let mut known = self
-            .known
-            .iter()
-            .filter(|(_, (_, answer))| *answer == Ok(version));
-        let (path, _) = known.find(|(path, (stamp, _))| same(path, stamp))?;
+        let mut known = self.known.iter().filter(|(_, known)| known.answer == Ok(version));
+        let (path, _) = known.find(|(path, known)| same(path, &known.stamp))?;
         Some(EtcdBinary {
             path: path.clone(),
             version,
@@ -258,11 +269,28 @@ impl Finder {
 
     fn version_of(&mut self, path: &Path) -> Result<Version, String> {
         let stamp = stamp(path)?;
-        if let Some((_, answer)) = self.known.get(path).filter(|(known, _)| *known == stamp) {
-            return answer.clone();
+        let holds = |known: &&Known| {
+            let again = known
+                .silent_since
+                .is_some_and(|since| since.elapsed() >= self.ask_again);
+            known.stamp == stamp && !again
+        };
+        if let Some(known) = self.known.get(path).filter(holds) {
+            return known.answer.clone();
         }
-        let answer = ask_version(path);
-        self.known.insert(path.to_owned(), (stamp, answer.clone()));
+        let said = ask_version(path, self.limit);
+        let known = Known {
+            stamp,
+            silent_since: said.is_none().then(Instant::now),
+            answer: said.unwrap_or_else(|| {
+                Err(format!(
+                    "did not say its version within {} s",
+                    self.limit.as_secs()
+                ))
+            }),
+        };
+        let answer = known.answer.clone();
+        self.known.insert(path.to_owned(), known);
         answer
     }
 }
@@ -296,7 +324,8 @@ fn names_in(dir: &Path) -> Vec<String> {
     names
 }
 
-fn ask_version(path: &Path) -> Result<Version, String> {
+/// What a binary says of itself; `None`: nothing within the limit.
+fn ask_version(path: &Path, limit: Duration) -> Option<Result<Version, String>> {
     let spawned = Command::new(path)
         .arg("--version")
         .env_clear()
@@ -304,36 +333,33 @@ fn ask_version(path: &Path) -> Result<Version, String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    let mut child = spawned.map_err(|error| format!("cannot be run: {error}"))?;
-    let ended = wait(&child);
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => return Some(Err(format!("cannot be run: {error}"))),
+    };
+    let ended = wait(&child, limit);
     if ended != Some(true) {
         let _ = child.kill();
     }
     let _ = child.wait();
     if ended == Some(false) {
-        return Err(format!(
-            "did not say its version within {} s",
-            VERSION_LIMIT.as_secs()
-        ));
+        return None;
     }
     let mut text = String::new();
     let output = child
         .stdout
         .take()
         .map(|out| out.take(OUTPUT_LIMIT).read_to_string(&mut text));
-    if !matches!(output, Some(Ok(_))) {
-        return Err("not etcd".to_owned());
-    }
-    parse_version(&text).ok_or_else(|| "not etcd".to_owned())
+    let version = matches!(output, Some(Ok(_)))
+        .then(|| parse_version(&text))
+        .flatten();
+    Some(version.ok_or_else(|| "not etcd".to_owned()))
 }
 
 /// `Some(true)`: it ended; `Some(false)`: not in time; `None`: it cannot be watched.
-fn wait(child: &std::process::Child) -> Option<bool> {
+fn wait(child: &std::process::Child, limit: Duration) -> Option<bool> {
     let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()?;
-    let limit = Timespec {
-        tv_sec: VERSION_LIMIT.as_secs() as i64,
-        tv_nsec: 0,
-    };
+    let limit = Timespec::try_from(limit).ok()?;
     let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
     rustix::event::poll(&mut polled, Some(&limit))
         .ok()
@@ -416,11 +442,9 @@ mod tests {
     fn what_is_not_etcd_is_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         script(&dir.path().join("liar"), "echo hello");
-        script(&dir.path().join("mute"), "exec sleep 60");
         std::fs::write(dir.path().join("plain"), "x").unwrap();
         for (name, expected) in [
             ("liar", "not etcd"),
-            ("mute", "did not say its version within 2 s"),
             ("plain", "not executable"),
             ("none", "not there"),
         ] {
@@ -432,6 +456,35 @@ mod tests {
             assert!(error.to_string().contains(expected), "{name}: {error}");
             assert_eq!(error.exit_code(), 2);
         }
+    }
+
+    #[test]
+    fn a_binary_that_says_nothing_is_asked_again_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, spoken) = (dir.path().join("etcd"), dir.path().join("spoken"));
+        let mut finder = Finder::new(Places {
+            explicit: Some(path.clone()),
+            ..Places::default()
+        });
+        finder.limit = Duration::from_secs(1);
+        script(
+            &path,
+            &format!(
+                "[ -e {0} ] && exec echo 'etcd Version: 3.6.1'; exec sleep 60",
+                spoken.display()
+            ),
+        );
+        let silent = finder.find(None).unwrap_err();
+        assert!(
+            silent.to_string().contains("did not say its version within 1 s"),
+            "{silent}"
+        );
+        assert_eq!(silent.exit_code(), 2);
+        std::fs::write(&spoken, "").unwrap();
+        finder.limit = VERSION_LIMIT;
+        assert!(finder.find(None).is_err(), "asked again at once");
+        finder.ask_again = Duration::ZERO;
+        assert_eq!(finder.find(None).unwrap().version, Version::new(3, 6, 1));
     }
 
     #[test]
