@@ -64,6 +64,8 @@ pub struct World {
     pub disturbed_at: u64,
     /// A member that somebody else added.
     pub stranger: Option<MemberId>,
+    /// When it was added.
+    pub stranger_since: u64,
     /// When somebody else gets to adding a member.
     pub stranger_due: Option<u64>,
     /// When somebody else's member is started.
@@ -120,6 +122,7 @@ impl World {
             partition_until,
             disturbed_at: 0,
             stranger: None,
+            stranger_since: 0,
             stranger_due: None,
             stranger_starts_at: None,
             tokens: options.seed << 20,

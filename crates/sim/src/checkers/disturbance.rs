@@ -2,7 +2,8 @@
 //!
 //! In: a planned stop or removal, at the moment it takes effect. Out: a break, if others that have been down for
 //! long (or were stopped on purpose) leave less than a quorum. Never: blame for a crash that nobody could have seen
-//! yet, nor for clusters of one or two, where every stop costs a short outage.
+//! yet, nor for a stop at the moment in which somebody else adds a voter, nor for clusters of one or two, where every
+//! stop costs a short outage.
 
 use quorate_core::model::{MemberId, Ordinal, quorum};
 
@@ -14,15 +15,21 @@ use crate::world::World;
 pub const GRACE_TICKS: u64 = 24;
 
 impl World {
-    /// Voters other than `leaving` that serve, or went away too recently for anybody to know.
-    fn others_well(&self, leaving: MemberId) -> Option<(usize, usize)> {
+    /// Voters other than `leaving`, and those of them that serve or went away too recently for anybody to know. Before
+    /// a removal the list is read again; before a stop it is not, and a stranger's newest voter may be unseen.
+    fn others_well(&self, leaving: MemberId, stopped: bool) -> Option<(usize, usize)> {
         let leader = self.ground.etcd.serving_leader()?;
         let conf = &self.ground.etcd.nodes[&leader].running.as_ref()?.conf;
         if !conf.votes(leaving) {
             return None;
         }
-        let others: Vec<_> = conf.voters().filter(|(id, _)| *id != leaving).collect();
         let now = self.ground.etcd.now;
+        let unseen =
+            |id: MemberId| self.stranger == Some(id) && now - self.stranger_since <= GRACE_TICKS && stopped;
+        let others: Vec<_> = conf
+            .voters()
+            .filter(|(id, _)| *id != leaving && !unseen(*id))
+            .collect();
         let well = others.iter().filter(|(id, m)| {
             let ordinal = Ordinal(m.place.0);
             let slot = self.ground.slots.get(&ordinal);
@@ -50,7 +57,7 @@ impl World {
         else {
             return;
         };
-        let Some((others, well)) = self.others_well(id) else {
+        let Some((others, well)) = self.others_well(id, true) else {
             return;
         };
         let needed = quorum(others + 1);
@@ -64,7 +71,7 @@ impl World {
 
     /// A member is removed on purpose, and etcd took the request.
     pub fn judge_removal(&mut self, member: MemberId) {
-        let Some((others, well)) = self.others_well(member) else {
+        let Some((others, well)) = self.others_well(member, false) else {
             return;
         };
         if well < quorum(others) {

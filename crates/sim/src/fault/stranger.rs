@@ -33,6 +33,7 @@ impl World {
         };
         let asked = self.ground.etcd.ask(via, operation).ok()?;
         self.stranger = asked.member;
+        self.stranger_since = self.ground.etcd.now;
         self.stranger_starts_at = self.rng.bool().then_some(self.ground.etcd.now + 4);
         self.log.event(
             "someone",
