@@ -8,6 +8,8 @@ mod admission;
 mod create;
 #[path = "kube_operator/guide.rs"]
 mod guide;
+#[path = "kube_operator/identity.rs"]
+mod identity;
 #[path = "kube_operator/lost_data.rs"]
 mod lost_data;
 #[path = "kube_operator/resize.rs"]

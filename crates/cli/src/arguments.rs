@@ -319,6 +319,9 @@ pub struct Prepare {
     /// The uid of the pod
     #[arg(long, value_name = "UID", required_unless_present = "look")]
     pub pod_uid: Option<String>,
+    /// Whose pod it is; a volume that belongs to another member does not pass
+    #[arg(long, value_name = "NAMESPACE/CLUSTER/MEMBER")]
+    pub member: Option<contract::MemberRef>,
     /// Where the operator's go-ahead appears
     #[arg(long, value_name = "FILE", default_value = contract::GO_PATH)]
     pub go: PathBuf,

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod check;
+pub mod decide;
 pub mod guard;
 pub mod memory;
 pub mod model;
@@ -14,6 +15,7 @@ pub mod plan;
 pub mod reason;
 
 pub use check::check;
+pub use decide::{Decision, decide};
 pub use memory::Memory;
 pub use model::{Observed, Spec};
 pub use plan::{Plan, Step, plan};

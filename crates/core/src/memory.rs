@@ -12,6 +12,8 @@ use crate::model::{Basis, ClusterId, Generation, MemberId, Ordinal, PeerUrl, Tim
 /// The record. `Memory::default()` is that of a cluster never heard of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
+    #[serde(default)]
+    pub format: Format,
     /// The bootstrap, once decided: it is latched and never decided again.
     pub bootstrap: Option<Bootstrap>,
     /// The cluster's id, once a quorum of it has answered.
@@ -32,6 +34,36 @@ pub struct Memory {
     pub change_not_before: Time,
     /// The look that last taught it something. An older look is never acted on.
     pub looked: Time,
+}
+
+/// The format that a memory was written in. One newer than is known cannot be read, so that nobody acts on half of it, or
+/// writes it back without what they did not understand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct Format(u32);
+
+impl Format {
+    const KNOWN: Format = Format(1);
+}
+
+impl Default for Format {
+    fn default() -> Format {
+        Format::KNOWN
+    }
+}
+
+impl TryFrom<u32> for Format {
+    type Error = String;
+
+    fn try_from(format: u32) -> Result<Format, String> {
+        match format {
+            1 => Ok(Format::KNOWN),
+            other => Err(format!(
+                "it is of format {other}, and this quorate knows format {}",
+                Format::KNOWN.0
+            )),
+        }
+    }
 }
 
 /// The first members, and the token they share.
@@ -58,6 +90,12 @@ pub struct Slot {
     pub version: Option<Version>,
     /// The newest version that was seen to serve from it.
     pub served: Option<Version>,
+    /// The configuration that was last seen to serve from it.
+    #[serde(default)]
+    pub served_config: Option<String>,
+    /// What was wanted when it was last started: what it fails at is counted for that.
+    #[serde(default)]
+    pub tried: Option<Tried>,
     /// The volume before this one was seen to serve: what is older than that is no longer needed.
     #[serde(default)]
     pub after_served: bool,
@@ -71,11 +109,21 @@ pub struct Slot {
     pub settles: u32,
     /// How often it was replaced for crashing since it was last healthy.
     pub replacements: u32,
+    /// How often a learner in this place was withdrawn since one became a voter that stayed healthy, and when last.
+    #[serde(default)]
+    pub withdrawn: (u32, Time),
     /// Healthy without a break since.
     pub healthy_since: Option<Time>,
     /// Running, and not healthy, without a break since.
     #[serde(default)]
     pub ill_since: Option<Time>,
+}
+
+/// What a member was started for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    pub version: Version,
+    pub config: String,
 }
 
 /// Whether a volume was ever started. Written before the first exec, so that "never" can be trusted.
@@ -149,5 +197,28 @@ impl Memory {
             slot.starts = 0;
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_of_a_newer_format_is_not_read() {
+        let text = serde_json::to_string(&Memory::default()).unwrap();
+        assert!(text.starts_with(r#"{"format":1,"#), "{text}");
+        assert_eq!(serde_json::from_str(&text).ok(), Some(Memory::default()));
+        let before_formats = text.replacen(r#""format":1,"#, "", 1);
+        assert_eq!(
+            serde_json::from_str(&before_formats).ok(),
+            Some(Memory::default())
+        );
+        let newer = text.replacen(r#""format":1,"#, r#""format":2,"epochs":{},"#, 1);
+        let error = serde_json::from_str::<Memory>(&newer).unwrap_err().to_string();
+        assert!(
+            error.contains("it is of format 2, and this quorate knows format 1"),
+            "{error}"
+        );
     }
 }

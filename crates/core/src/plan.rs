@@ -65,6 +65,11 @@ pub mod pace {
     pub const IN_SERVICE: Duration = Duration::from_secs(60);
     /// Starts of a member that nobody saw end, asked for within this time, are one.
     pub const SAME_START: Duration = Duration::from_secs(10);
+    /// After the safety check refused a plan, the next one comes no sooner than this.
+    pub const AFTER_REFUSAL: Duration = Duration::from_secs(2);
+    /// How often a learner may fail in one place, and how long it is left alone then.
+    pub const LEARNER_TRIES: u32 = 3;
+    pub const LEARNER_PAUSE: Duration = Duration::from_secs(3600);
     /// How often a learner's progress is marked.
     pub const LEARNER_MARK: Duration = Duration::from_secs(10);
     /// A member healthy for this long has recovered: its starts are forgotten.
@@ -97,6 +102,7 @@ pub fn plan_with(
     guards: Guards,
 ) -> (Plan, Memory) {
     let mut pass = Pass::new(spec, observed, memory, now, guards);
+    pass.tell_deletions();
     if spec.paused {
         pass.wait(
             WaitReason::Paused,

@@ -82,10 +82,13 @@ reasons! {
     /// Why a plan is blocked.
     BlockReason {
         QuorumLost: "QuorumLost.md",
+        VolumeDeletionPending: "VolumeDeletionPending.md",
         ForeignData: "ForeignData.md",
         UnknownMember: "UnknownMember.md",
         VersionPath: "VersionPath.md",
+        LearnerFails: "LearnerFails.md",
         NewVersionFails: "NewVersionFails.md",
+        NewSettingsFail: "NewSettingsFail.md",
         CannotStart: "CannotStart.md",
         NoRoomAside: "NoRoomAside.md",
         CheckRefused: "CheckRefused.md",

@@ -163,6 +163,7 @@ impl Ground {
             place: Place::Ready,
             process,
             status: None,
+            deletion_pending: false,
             in_service: true,
             cannot_start,
             replay_limit,

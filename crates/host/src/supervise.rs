@@ -15,8 +15,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
-use quorate_core::plan::{Block, BlockReason};
-use quorate_core::{Observed, Plan, Spec, Step, check, plan};
+use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
 
@@ -256,18 +255,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.seen = seen.problems;
         self.problems.seen.extend(problem(adopted));
         let observed = seen.observed;
-        let (mut plan, memory) = plan(&self.spec, &observed, &self.ground.journal.memory, now());
-        let violations = check(
-            &self.spec,
-            &observed,
-            &self.ground.journal.memory,
-            &memory,
-            &plan,
-            now(),
-        );
-        if !violations.is_empty() {
-            self.refuse(&mut plan, &violations);
-        } else if self.arm(&plan) && self.remember(memory) {
+        let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now());
+        if self.arm(&plan) && self.remember(memory) {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
         } else {
@@ -285,19 +274,6 @@ impl<E: FnMut(Event)> Supervision<E> {
         if let Some(news) = self.backup.tend(wanted.as_ref(), serves) {
             self.line(news);
         }
-    }
-
-    fn refuse(&mut self, plan: &mut Plan, violations: &[quorate_core::check::Violation]) {
-        for violation in violations {
-            let detail = format!("a plan was refused by the safety check and not carried out: {violation}");
-            plan.blocks.push(Block {
-                reason: BlockReason::CheckRefused,
-                member: None,
-                detail,
-            });
-        }
-        plan.steps.clear();
-        plan.next_look = IDLE;
     }
 
     /// Arms the first starts of a plan before it is remembered that they are intended: one that is intended and not armed

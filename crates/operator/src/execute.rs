@@ -52,13 +52,13 @@ impl Executor<'_> {
                 ordinal,
                 generation,
                 version,
-            } => Ok(self.provide(*ordinal, *generation, *version)),
+            } => self.keeping_its_claim(*ordinal, self.provide(*ordinal, *generation, *version)),
             Step::Start {
                 ordinal,
                 generation,
                 how,
                 version,
-            } => self.start(*ordinal, *generation, how, *version),
+            } => self.keeping_its_claim(*ordinal, self.start(*ordinal, *generation, how, *version)?),
             Step::Stop { ordinal, .. } => Ok(self.take_down(*ordinal, false)),
             Step::SetAside { ordinal, .. } => Ok(self.scaled_away(*ordinal)),
             // Kept on the volume itself, and thinned out there.
@@ -98,6 +98,17 @@ impl Executor<'_> {
             }
             Some(_) => self.take_down(ordinal, false),
         }
+    }
+
+    /// A claim that somebody deleted goes with the last pod on it, and a start must not be what takes it away.
+    fn keeping_its_claim(&self, ordinal: Ordinal, done: Done) -> Result<Done, String> {
+        let claim = self.objects.slot(ordinal).claim;
+        let goes = claim.is_some_and(|c| c.deleting) && self.memory.slot(ordinal).mark != Mark::Never;
+        let deletes = |effect: &Effect| matches!(effect, Effect::Delete { .. });
+        if goes && done.effects.iter().any(deletes) {
+            return Err("its claim is being deleted, and its data would go with the pod".to_owned());
+        }
+        Ok(done)
     }
 
     fn start(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use quorate_core::model::{MemberName, Ordinal, PeerUrl};
-use quorate_pod::contract::{CLUSTER_LABEL, PEER_LABEL};
+use quorate_pod::contract::{CLUSTER_LABEL, MemberRef, PEER_LABEL};
 
 /// The label that all objects of all clusters carry; what the operator watches is chosen by it.
 pub const APP_LABEL: (&str, &str) = ("app.kubernetes.io/name", "etcd");
@@ -41,6 +41,15 @@ impl Names {
     /// The member in a slot; its EtcdPeer, claim and ReplicaSet are called the same.
     pub fn member(&self, ordinal: Ordinal) -> MemberName {
         MemberName::of(&self.cluster, ordinal)
+    }
+
+    /// The member in a slot, as its volume knows it.
+    pub fn member_ref(&self, ordinal: Ordinal) -> MemberRef {
+        MemberRef {
+            namespace: self.namespace.clone(),
+            cluster: self.cluster.clone(),
+            name: self.member(ordinal).to_string(),
+        }
     }
 
     /// The slot of an object called `name`, if it is one of this cluster's.

@@ -97,7 +97,7 @@ impl Look<'_> {
         let slots = ordinals.into_iter().map(|ordinal| {
             let peer_url = self.names.peer_url(ordinal, self.tls);
             let slot = objects.slot(ordinal);
-            let mut view = slot.view(ordinal, peer_url, self.spec, self.memory, self.at);
+            let mut view = slot.view(self.names, ordinal, peer_url, self.spec, self.memory, self.at);
             view.status = answers.statuses.remove(&ordinal);
             if let (Process::Running { .. }, Some(status)) = (&view.process, &view.status) {
                 // Nobody can look at the volume of a pod that runs; but who answers has data.

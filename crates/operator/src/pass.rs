@@ -1,13 +1,12 @@
-//! What a pass decides, without the requests in between: for [`crate::reconcile`], and for the simulator.
+//! What a pass decides from: for [`crate::reconcile`], and for the simulator.
 //!
-//! In: the EtcdCluster, its objects, what was seen. Out: what is wanted, what is remembered, and a plan that the safety
-//! check has agreed to. Never: a step of a plan that was refused; the memory of such a plan.
+//! In: the EtcdCluster and its objects. Out: what is wanted, and what is remembered. Never: a memory that is there and
+//! cannot be read, taken for none.
 
 use quorate_api::Cluster;
 use quorate_api::crd::EtcdCluster;
-use quorate_core::model::{Observed, Spec, Time};
-use quorate_core::plan::{Block, BlockReason};
-use quorate_core::{Memory, Plan, check, plan};
+use quorate_core::Memory;
+use quorate_core::model::Spec;
 
 use crate::build::{Plot, etcd};
 use crate::names::Names;
@@ -58,23 +57,6 @@ pub fn remembered(
         .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
     let url = |o, tls: Option<bool>| names.peer_url(o, tls.unwrap_or(cluster.tls));
     Ok(recall(&claims.collect(), url).unwrap_or_default())
-}
-
-/// The plan, and the memory to store before any of it is done. A plan that the safety check refuses has no steps left,
-/// says so, and changes no memory.
-pub fn decide(spec: &Spec, observed: &Observed, before: Memory, now: Time) -> (Plan, Memory) {
-    let (mut plan, after) = plan(spec, observed, &before, now);
-    let violations = check(spec, observed, &before, &after, &plan, now);
-    let memory = if violations.is_empty() { after } else { before };
-    for violation in violations {
-        plan.steps.clear();
-        plan.blocks.push(Block {
-            reason: BlockReason::CheckRefused,
-            member: None,
-            detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
-        });
-    }
-    (plan, memory)
 }
 
 #[cfg(test)]

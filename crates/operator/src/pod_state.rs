@@ -6,7 +6,8 @@
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
-    ETCD_CONTAINER, Found, GoAhead, LOOK_CONTAINER, PREPARE_CONTAINER, Report, START_ANNOTATION,
+    CLUSTER_LABEL, ETCD_CONTAINER, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL, PREPARE_CONTAINER,
+    Report, START_ANNOTATION,
 };
 
 use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
@@ -83,7 +84,9 @@ impl PodState {
         let go = annotation(START_ANNOTATION).and_then(|text| GoAhead::read(text.as_bytes()).ok());
         let told = go.is_some_and(|go| go.pod == uid);
         let alone = match (&report, &made_for) {
-            (Some(Ok(report)), Some(made)) => report.passes_alone(made.version, &made.config),
+            (Some(Ok(report)), Some(made)) => {
+                report.passes_alone(&member_of(pod), made.version, &made.config)
+            }
             _ => false,
         };
         PodState {
@@ -97,6 +100,17 @@ impl PodState {
             ready: ready(pod),
             report: report.and_then(Result::ok),
         }
+    }
+}
+
+/// Whose pod it is, by its labels.
+fn member_of(pod: &Pod) -> MemberRef {
+    let labels = pod.metadata.labels.as_ref();
+    let label = |name: &str| labels.and_then(|all| all.get(name)).cloned().unwrap_or_default();
+    MemberRef {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        cluster: label(CLUSTER_LABEL),
+        name: label(PEER_LABEL),
     }
 }
 

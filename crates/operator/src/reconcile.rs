@@ -4,6 +4,7 @@
 //! Never: an effect before the memory it came with is stored under the resourceVersion that it was read with; an
 //! effect without a Lease that outlives it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,21 +16,21 @@ use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::Members;
 use quorate_core::guard::Guards;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
-use quorate_core::plan::{Wait, WaitReason};
-use quorate_core::{Memory, Plan, Step};
+use quorate_core::plan::{BlockReason, Wait, WaitReason};
+use quorate_core::{Decision, Memory, Plan, Step, decide};
 use serde_json::json;
 
 use crate::apply::{FIELD_MANAGER, is, plain};
 use crate::build::{Images, Plot};
 use crate::effect::News;
 use crate::ending::endings;
-use crate::events::Reporter;
+use crate::events::{Reporter, come_to_block, done_by_etcd};
 use crate::execute::{Done, Executor};
 use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
-use crate::pass::{decide, remembered, stored, wanted};
+use crate::pass::{remembered, stored, wanted};
 use crate::record::speaks_tls;
 use crate::schedule::SOONEST;
 use crate::status::{Seen, held, ownerless, refused};
@@ -75,6 +76,8 @@ pub struct Kept {
     taken_up: bool,
     certificates: secure::Kept,
     trouble: Trouble,
+    /// What stops the plan, as far as it was told.
+    blocked: BTreeSet<(BlockReason, Option<Ordinal>)>,
 }
 
 /// Now, in milliseconds since 1970.
@@ -317,7 +320,7 @@ impl Pass<'_> {
         let objects = &self.objects;
         kept.taken_up = true;
         let observed = self.look(objects, &before, kept).await;
-        let (plan, memory) = decide(&self.spec, &observed, before, now());
+        let Decision { plan, memory } = decide(&self.spec, &observed, &before, now());
         self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
@@ -342,6 +345,8 @@ impl Pass<'_> {
             failures.extend(self.show_peers(&seen).await.err());
         }
         self.show(&seen, kept).await?;
+        self.tell(come_to_block(self.names, &plan, &mut kept.blocked))
+            .await;
         if !self.spec.paused {
             // Before anything is restarted for them: what a pod finds is then what it was restarted for.
             self.ask(self.first.clone()).await?;
@@ -452,7 +457,9 @@ impl Pass<'_> {
             }
             let result = match kept.members.execute(step, observed).await {
                 Some(result) => {
-                    self.tell(step, &result, memory).await;
+                    if result == StepResult::Done {
+                        self.tell(done_by_etcd(self.names, step, memory)).await;
+                    }
                     result
                 }
                 None => {
@@ -494,41 +501,10 @@ impl Pass<'_> {
         self.shared.ask(Some(self.resource), self.names, done).await
     }
 
-    /// Tells of what etcd was asked for, if it was done.
-    async fn tell(&self, step: &Step, result: &StepResult, memory: &Memory) {
-        if *result != StepResult::Done {
-            return;
+    async fn tell(&self, all: impl IntoIterator<Item = News>) {
+        for news in all {
+            self.shared.reporter.tell(self.resource, &news).await;
         }
-        let by_id = |id| {
-            let slot = memory.slots.iter().find(|(_, s)| s.member == Some(id));
-            slot.map_or(id.to_string(), |(o, _)| self.names.member(*o).to_string())
-        };
-        let name = |o: Ordinal| self.names.member(o).to_string();
-        let (reason, name, message) = match step {
-            Step::AddLearner { ordinal, .. } => {
-                let name = name(*ordinal);
-                let message = format!("Added a new member with name {name:?}");
-                ("MemberAdded", name, message)
-            }
-            Step::Promote { ordinal, .. } => {
-                let name = name(*ordinal);
-                let message = format!("Member {name:?} has caught up and votes");
-                ("MemberPromoted", name, message)
-            }
-            Step::Remove { member, .. } => {
-                let name = by_id(*member);
-                let message = format!("Removed a member with name {name:?}");
-                ("MemberRemoved", name, message)
-            }
-            Step::MoveLeader { from, to } => {
-                let (from, to) = (by_id(*from), by_id(*to));
-                let message = format!("Moved leadership from {from:?} to {to:?}");
-                ("LeaderMoved", to, message)
-            }
-            _ => return,
-        };
-        let news = News::done(reason, ("EtcdPeer", &name), message);
-        self.shared.reporter.tell(self.resource, &news).await;
     }
 }
 

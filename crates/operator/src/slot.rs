@@ -10,8 +10,9 @@ use quorate_core::memory::Mark;
 use quorate_core::model::{
     Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Time, Version, Volume,
 };
-use quorate_pod::contract::Report;
+use quorate_pod::contract::{MemberRef, Report};
 
+use crate::names::Names;
 use crate::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
 use crate::record::VolumeRecord;
 
@@ -111,9 +112,20 @@ impl SlotObjects {
         record.is_some_and(|r| r.is_of(generation))
     }
 
+    /// The member that the volume belongs to, if a pod found that it is not the one of this slot.
+    pub fn foreign(&self, names: &Names, ordinal: Ordinal) -> Option<&MemberRef> {
+        let report = self.pod()?.report.as_ref()?;
+        let own = names.member_ref(ordinal);
+        report
+            .belongs_to
+            .as_ref()
+            .filter(|belongs_to| **belongs_to != own)
+    }
+
     /// The slot as the planner sees it.
     pub fn view(
         &self,
+        names: &Names,
         ordinal: Ordinal,
         peer_url: PeerUrl,
         spec: &Spec,
@@ -123,11 +135,21 @@ impl SlotObjects {
         let slot = memory.slot(ordinal);
         // One that was started and never seen to have data may have come to nothing.
         let known = slot.mark == Mark::Started && slot.member.is_some() && memory.cluster.is_some();
-        let (process, place) = self.process(slot.generation, known, spec, now);
+        let foreign = self.foreign(names, ordinal);
+        let (process, place) = match self.process(slot.generation, known, spec, now) {
+            // The gate refuses it; another pod would find the same.
+            (Process::Stopped { .. }, _) if foreign.is_some() => {
+                (Process::Stopped { last: None }, Place::Ready)
+            }
+            other => other,
+        };
         let report = self.pod().and_then(|p| p.report.as_ref());
         let report = report.filter(|r| r.generation == slot.generation);
         let looked = report.filter(|_| place == Place::Ready && self.parked().is_some());
         let volume = match (looked, &process) {
+            (_, Process::Stopped { .. }) if let Some(belongs_to) = foreign => Volume::Foreign {
+                belongs_to: belongs_to.to_string(),
+            },
             (Some(report), _) => report.volume(),
             // It has crashed since it was looked at. That its data is gone is found out by the next look.
             (None, Process::Stopped { last: Some(_) }) if place == Place::Ready => {
@@ -152,6 +174,7 @@ impl SlotObjects {
             place,
             process,
             status: None,
+            deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),
             in_service: self.pod().is_some_and(|p| p.ready),
             cannot_start: self.starved(),
             replay_limit: report.and_then(|r| r.replay_limit),

@@ -127,16 +127,26 @@ fn directory(gate: &Gate<'_>, layout: &Layout) -> Result<(), Error> {
 
 /// Writes nothing where all is on record, so that a plain restart needs no room on a full disk.
 fn note(gate: &Gate<'_>, layout: &Layout, record: &mut Record, admission: &Admission) -> Result<(), Error> {
-    let entry = noted(gate, record.entry(gate.generation), admission);
-    if entry == record.entry(gate.generation) {
+    let noted = noted(gate, record, admission);
+    if noted == *record {
         return Ok(());
     }
-    *record.entry_mut(gate.generation) = entry;
+    *record = noted;
     record.write(layout)
 }
 
 /// What is on record once `admission` is let through. A function of what is there, and of nothing else.
-pub fn noted(gate: &Gate<'_>, mut entry: Entry, admission: &Admission) -> Entry {
+pub fn noted(gate: &Gate<'_>, record: &Record, admission: &Admission) -> Record {
+    let mut record = record.clone();
+    if record.belongs_to.is_none() {
+        record.belongs_to = gate.member.cloned();
+    }
+    let entry = noted_entry(gate, record.entry(gate.generation), admission);
+    *record.entry_mut(gate.generation) = entry;
+    record
+}
+
+fn noted_entry(gate: &Gate<'_>, mut entry: Entry, admission: &Admission) -> Entry {
     entry.started = Some(Started {
         version: gate.version,
         config: gate.config.to_owned(),

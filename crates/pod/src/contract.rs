@@ -78,6 +78,40 @@ pub struct Report {
     pub replay_limit: Option<u32>,
     /// How many sets of old data lie aside.
     pub asides: u32,
+    /// The member that the volume belongs to, once etcd was let through on it for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belongs_to: Option<MemberRef>,
+}
+
+/// A member by its name: that of an EtcdPeer, of an EtcdCluster, in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberRef {
+    pub namespace: String,
+    pub cluster: String,
+    pub name: String,
+}
+
+impl std::fmt::Display for MemberRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.cluster, self.name)
+    }
+}
+
+impl std::str::FromStr for MemberRef {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MemberRef, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        match parts[..] {
+            [namespace, cluster, name] if parts.iter().all(|part| !part.is_empty()) => Ok(MemberRef {
+                namespace: namespace.to_owned(),
+                cluster: cluster.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err("expected NAMESPACE/CLUSTER/MEMBER".to_owned()),
+        }
+    }
 }
 
 /// What was found in a data directory.
@@ -227,6 +261,7 @@ impl Report {
                 }
                 // Only a file that another wrote has these so long, and then they equal nothing of ours.
                 _ if report.started.is_some() => report.started = None,
+                _ if report.belongs_to.is_some() => report.belongs_to = None,
                 _ => report.volume_id.clear(),
             }
         }
@@ -245,11 +280,15 @@ impl Report {
         }
     }
 
-    /// Does the gate let a pod of this version and configuration through by itself? Only as a plain restart.
-    pub fn passes_alone(&self, version: Version, config: &str) -> bool {
+    /// Does the gate let a pod of this member, version and configuration through by itself? Only as a plain restart.
+    pub fn passes_alone(&self, member: &MemberRef, version: Version, config: &str) -> bool {
         let data = matches!(self.volume, Found::Data { .. });
+        let own = self
+            .belongs_to
+            .as_ref()
+            .is_none_or(|belongs_to| belongs_to == member);
         let before = self.started.as_ref();
-        data && before.is_some_and(|s| s.version == version && s.config == config)
+        own && data && before.is_some_and(|s| s.version == version && s.config == config)
     }
 
     /// What is proven about a first start on this generation, given the volume id that the operator has `recorded`.

@@ -10,8 +10,8 @@
 //!        └──────────────────────────────────────────┘
 //! ```
 //!
-//! Never: a first start where something may have run; a go-ahead of another pod, volume or generation; data of a newer
-//! etcd under an older one.
+//! Never: a volume that belongs to another member, however it came here; a first start where something may have run; a
+//! go-ahead of another pod, volume or generation; data of a newer etcd under an older one.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use quorate_datadir::durable;
 
 use crate::Error;
 use crate::admit::{self, Admission};
-use crate::contract::{GO_AHEAD_BYTES_MAX, GoAhead, How, Started};
+use crate::contract::{GO_AHEAD_BYTES_MAX, GoAhead, How, MemberRef, Started};
 use crate::hold::{EVERY, Held, Hold};
 use crate::judge::{Data, Identity, judge};
 use crate::layout::Layout;
@@ -42,6 +42,8 @@ pub struct Gate<'a> {
     pub version: Version,
     pub config: &'a str,
     pub pod: &'a str,
+    /// Whose pod it is; `None` in pods of an operator that did not say.
+    pub member: Option<&'a MemberRef>,
     /// Where the go-ahead appears.
     pub go: &'a Path,
     /// Where things are left for the launcher.
@@ -140,6 +142,14 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
         version: gate.version,
         config: gate.config.to_owned(),
     };
+    if let (Some(owner), Some(member)) = (&record.belongs_to, gate.member)
+        && owner != member
+    {
+        return refuse(format!(
+            "the volume belongs to the member {owner}, and this is the pod of {member}: it was copied, swapped or bound \
+             to another claim; two members with the data of one would damage both clusters"
+        ));
+    }
     if let Some(newest) = record.newest().filter(|newest| *newest > gate.generation) {
         return refuse(format!(
             "this pod is for {}, and the volume has gone on to {newest}; delete this pod",

@@ -60,6 +60,7 @@ pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
             started: entry.and_then(|entry| entry.started),
             replay_limit: None,
             asides: aside::count(&layout).unwrap_or(u32::MAX),
+            belongs_to: record.and_then(|record| record.belongs_to),
         }
     };
     match Hold::wait(&layout, looking.generation, looking.patience, waiting) {
@@ -139,6 +140,7 @@ pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data)
         started: entry.started,
         replay_limit: None,
         asides: 0,
+        belongs_to: record.belongs_to.clone(),
     }
 }
 

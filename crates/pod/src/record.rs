@@ -13,7 +13,7 @@ use quorate_core::model::{ClusterId, Generation, MemberId};
 use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Started, hex};
+use crate::contract::{MemberRef, Started, hex};
 use crate::error::file;
 use crate::layout::Layout;
 use crate::{Error, contract};
@@ -27,6 +27,9 @@ const SIZE_MAX: u64 = 4 * 1024 * 1024;
 pub struct Record {
     format: u32,
     pub id: String,
+    /// The member that it belongs to, from the first time that etcd was let through on it for one. Once set, for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belongs_to: Option<MemberRef>,
     /// What happened on each generation.
     #[serde(default)]
     pub generations: BTreeMap<Generation, Entry>,
@@ -97,6 +100,7 @@ impl Record {
         Record {
             format: contract::FORMAT,
             id,
+            belongs_to: None,
             generations: BTreeMap::new(),
         }
     }

@@ -225,6 +225,7 @@ impl Case {
                 running
             },
             status: matches!(state.runs, Runs::Unwell | Runs::Well).then_some(status),
+            deletion_pending: false,
             in_service: true,
             cannot_start: None,
             replay_limit: None,
@@ -242,6 +243,7 @@ impl Case {
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
+            deletion_pending: false,
             in_service: true,
             cannot_start: None,
             replay_limit: None,

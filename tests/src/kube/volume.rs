@@ -1,6 +1,7 @@
 //! The files of a member's volume, reached on the node's disk: behind the back of everyone, as an accident would.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::cluster::{KubeCluster, text};
 
@@ -38,4 +39,26 @@ pub fn wipe(cluster: &KubeCluster<'_>, name: &str) {
         wiped += 1;
     }
     assert!(wiped > 0, "there was nothing in {}", directory.display());
+}
+
+/// Puts a copy of what is in the volume of the claim `from` into that of the claim `to`, as a snapshot of it would be.
+pub fn copy(cluster: &KubeCluster<'_>, from: &str, to: &str) {
+    let contents = directory(cluster, from).join(".");
+    let copied = Command::new("cp")
+        .arg("-a")
+        .args([contents, directory(cluster, to)])
+        .status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "{from} can be copied to {to}"
+    );
+}
+
+/// Has each of two claims find the other's volume, from the next pod on.
+pub fn swap(cluster: &KubeCluster<'_>, one: &str, other: &str) {
+    let (one, other) = (directory(cluster, one), directory(cluster, other));
+    let aside = one.with_extension("aside");
+    for (from, to) in [(&one, &aside), (&other, &one), (&aside, &other)] {
+        std::fs::rename(from, to).unwrap_or_else(|e| panic!("{} to {}: {e}", from.display(), to.display()));
+    }
 }

@@ -63,6 +63,7 @@ fn pass(arguments: &Prepare) -> Result<(), Failure> {
         version,
         config,
         pod,
+        member: arguments.member.as_ref(),
         go: &arguments.go,
         shared: &arguments.shared,
         program: Path::new("/proc/self/exe"),

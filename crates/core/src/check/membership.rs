@@ -120,7 +120,7 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
         .status
         .as_ref()
         .is_some_and(|s| s.member == gone.id && s.healthy);
-    let sound = matches!(view.volume, Volume::Data { .. } | Volume::Unknown);
+    let sound = matches!(view.volume, Volume::Data { .. } | Volume::Unknown) && !view.deletion_pending;
     if case.spec.wants(ordinal) {
         if well && sound {
             refuse(found, 2, format!("{step}, which is wanted, healthy and sound"));

@@ -261,6 +261,27 @@ fn data() {
 }
 
 #[test]
+fn a_volume_that_goes_with_its_member() {
+    let stop = Step::Stop {
+        ordinal: o(2),
+        since: Time(0),
+    };
+    let mut f = Fixture::healthy(3);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(remove(&f, 2), [2], "it is wanted and well");
+    f.view(2).deletion_pending = true;
+    assert_eq!(remove(&f, 2), [0; 0]);
+    assert_eq!(broken(&f, vec![stop.clone()], |_| {}), [6]);
+    f.observed
+        .quorum
+        .as_mut()
+        .unwrap()
+        .members
+        .retain(|m| m.id != id(2));
+    assert_eq!(broken(&f, vec![stop], |_| {}), [0; 0], "it is no member any more");
+}
+
+#[test]
 fn what_is_latched_stays_latched() {
     let f = Fixture::healthy(3);
     assert_eq!(broken(&f, vec![], |m| m.cluster = None), [4]);

@@ -39,6 +39,8 @@ pub struct SlotView {
     pub process: Process,
     /// What the member itself answered in this pass.
     pub status: Option<MemberStatus>,
+    /// Somebody asked for the volume to be deleted. It lasts for as long as a process is on it.
+    pub deletion_pending: bool,
     /// Clients are sent to it. A machine has no say in that; Kubernetes finds out a moment after the member serves.
     pub in_service: bool,
     /// Why the ground could not start it even if told to (a port is taken, no such etcd here).
@@ -76,6 +78,10 @@ pub enum Volume {
     /// Something is there that etcd could not start from.
     Damaged {
         why: String,
+    },
+    /// It belongs to another member: a copy, a swap, or a volume under a new name.
+    Foreign {
+        belongs_to: String,
     },
     /// Could not be looked at in this pass; nothing may be concluded.
     Unknown,

@@ -9,6 +9,7 @@ impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
     pub fn learn(&mut self) {
         self.learn_cluster();
+        self.begin_anew();
         self.learn_slots();
         self.learn_members();
         self.settle_change();
@@ -35,6 +36,16 @@ impl Pass<'_> {
         }
     }
 
+    /// What failed under another version or configuration says nothing about the ones that are wanted now.
+    fn begin_anew(&mut self) {
+        let wanted = self.tried();
+        for slot in self.memory.slots.values_mut() {
+            if slot.tried.as_ref().is_some_and(|tried| *tried != wanted) {
+                (slot.tried, slot.fails, slot.starts, slot.withdrawn.0) = (None, 0, 0, 0);
+            }
+        }
+    }
+
     fn learn_slots(&mut self) {
         let now = self.now;
         for ordinal in self.ordinals() {
@@ -49,8 +60,13 @@ impl Pass<'_> {
                 slot.settles = 0;
             }
             // A process of the volume before may still answer; what it says is not true of this one.
-            let runs =
-                matches!(view.process, Process::Running { generation, .. } if generation == slot.generation);
+            let config = match &view.process {
+                Process::Running {
+                    generation, config, ..
+                } if *generation == slot.generation => Some(config),
+                _ => None,
+            };
+            let runs = config.is_some();
             let status = view.status.as_ref().filter(|_| runs);
             slot.ill_since = if runs && !status.is_some_and(|s| s.healthy) {
                 Some(slot.ill_since.filter(|since| *since <= now).unwrap_or(now))
@@ -64,9 +80,11 @@ impl Pass<'_> {
             if status.is_some_and(|s| s.healthy) {
                 let since = *slot.healthy_since.get_or_insert(now);
                 slot.fails = 0;
+                slot.served_config = config.cloned();
                 if now - since >= pace::STABLE {
                     slot.starts = 0;
                     slot.replacements = 0;
+                    slot.withdrawn.0 *= u32::from(!slot.voter);
                 }
             } else {
                 slot.healthy_since = None;

@@ -35,6 +35,9 @@ impl Pass<'_> {
                         );
                     }
                 }
+                (Process::Stopped { .. }, Volume::Foreign { .. }) => {
+                    self.is_foreign(ordinal);
+                }
                 (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {
                     let detail = match &view.status {
                         Some(_) => format!("{name} answers, but cannot reach a quorum yet"),
@@ -52,6 +55,19 @@ impl Pass<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Blocks if the volume of a slot belongs to another member. It may be that member's only copy.
+    pub fn is_foreign(&mut self, ordinal: Ordinal) -> bool {
+        let Some(Volume::Foreign { belongs_to }) = self.view(ordinal).map(|v| &v.volume) else {
+            return false;
+        };
+        let detail = format!(
+            "the volume of {} belongs to {belongs_to}; it is neither started nor moved",
+            self.spec.member_name(ordinal)
+        );
+        self.block(BlockReason::ForeignData, Some(ordinal), detail);
+        true
     }
 
     /// Does the present volume hold data that can be this slot's?
@@ -134,7 +150,9 @@ impl Pass<'_> {
         };
         match view.volume {
             Volume::Data { .. } | Volume::Unknown => true,
-            Volume::Empty | Volume::Damaged { .. } => matches!(view.process, Process::Running { .. }),
+            Volume::Empty | Volume::Damaged { .. } | Volume::Foreign { .. } => {
+                matches!(view.process, Process::Running { .. })
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Block, BlockReason, Plan, Step, Wait, WaitReason, pace};
 use crate::guard::{Counted, Guards};
-use crate::memory::{Disturbance, Mark, Memory, Slot};
+use crate::memory::{Disturbance, Mark, Memory, Slot, Tried};
 use crate::model::{
     FirstStart, Listed, MemberId, Observed, Ordinal, Place, Process, QuorumView, SlotView, Spec, Time,
     Version, Volume,
@@ -299,6 +299,14 @@ impl<'a> Pass<'a> {
         false
     }
 
+    /// What a member that is started now is started for.
+    pub fn tried(&self) -> Tried {
+        Tried {
+            version: self.spec.version,
+            config: self.spec.config.clone(),
+        }
+    }
+
     /// Plans a start, unless it is too soon after the last one or the ground cannot.
     pub fn start(&mut self, ordinal: Ordinal, how: super::StartHow) {
         let Some(view) = self.view(ordinal) else { return };
@@ -337,7 +345,9 @@ impl<'a> Pass<'a> {
         };
         let now = self.now;
         let same_start = asked && slot.fails > 0 && self.elapsed(slot.last_start) < pace::SAME_START;
+        let tried = self.tried();
         let slot = self.slot_mut(ordinal);
+        slot.tried = Some(tried);
         if slot.mark == Mark::Never {
             slot.mark = Mark::Intended;
         }
@@ -365,9 +375,15 @@ impl<'a> Pass<'a> {
     /// Gives a slot's volume up: the next one is fresh, and nothing that was seen or marked of this one counts for it.
     pub fn move_on(&mut self, ordinal: Ordinal) {
         let old = self.memory.slot(ordinal);
+        let failed = old.member.is_some() && !old.voter && self.spec.wants(ordinal);
         let next = Slot {
             generation: old.generation.next(),
             replacements: old.replacements,
+            withdrawn: match old.withdrawn {
+                (times, _) if failed => (times.saturating_add(1), self.now),
+                before => before,
+            },
+            tried: old.tried,
             after_served: old.served.is_some(),
             ..Slot::default()
         };

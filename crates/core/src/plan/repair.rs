@@ -23,8 +23,31 @@ impl Pass<'_> {
         let Some((victim, ordinal, why)) = lost.into_iter().next() else {
             return false;
         };
+        // The only one there is can be replaced once there is another; until then the cluster may grow.
+        if self.deletion_pending(ordinal) && self.others(victim.listed.id).voters == 0 {
+            return false;
+        }
         self.replace(&victim, ordinal, &why);
         true
+    }
+
+    /// Would the volume of a slot go with its process?
+    pub fn deletion_pending(&self, ordinal: Ordinal) -> bool {
+        self.view(ordinal).is_some_and(|v| v.deletion_pending)
+    }
+
+    /// Says which members' volumes go when they stop, for as long as there is time to save the data.
+    pub fn tell_deletions(&mut self) {
+        for ordinal in self.ordinals() {
+            if self.deletion_pending(ordinal) && self.memory.slot(ordinal).mark != Mark::Never {
+                let detail = format!(
+                    "somebody asked for the volume of {} to be deleted: its data is gone when it stops, so it is not \
+                     stopped before it is replaced; save the data now with quorate snapshot save",
+                    self.spec.member_name(ordinal)
+                );
+                self.block(BlockReason::VolumeDeletionPending, Some(ordinal), detail);
+            }
+        }
     }
 
     /// Why a member's data cannot be counted on, if so.
@@ -34,7 +57,10 @@ impl Pass<'_> {
         if self.starting(ordinal) {
             return None;
         }
-        if self.fails_as_wanted(ordinal) {
+        if view.deletion_pending {
+            return Some("somebody asked for its volume to be deleted, which is gone when it stops".into());
+        }
+        if self.fails_as_wanted(ordinal).is_some() {
             return None;
         }
         // What keeps it from starting is known, and is not its data.
@@ -62,13 +88,23 @@ impl Pass<'_> {
         }
     }
 
-    /// Was it restarted with the wanted version and has it never served with it? Then the version is at fault, not the
-    /// data: replacing it would only bring the next member's turn, and the next failure.
-    pub fn fails_as_wanted(&self, ordinal: Ordinal) -> bool {
+    /// What is at fault if a member does not come up again: the wanted version, or the wanted settings, with which it has
+    /// never served. Its data is not: replacing it would only bring the next member's turn, and the next failure.
+    pub fn fails_as_wanted(&self, ordinal: Ordinal) -> Option<BlockReason> {
         let slot = self.memory.slot(ordinal);
-        let tried = slot.version == Some(self.spec.version) && slot.served != Some(self.spec.version);
+        if slot.fails < pace::CRASH_LIMIT || !self.stopped(ordinal) {
+            return None;
+        }
+        let version = slot.version == Some(self.spec.version) && slot.served != Some(self.spec.version);
         let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
-        in_turn && tried && slot.fails >= pace::CRASH_LIMIT && self.stopped(ordinal)
+        let settings = slot
+            .served_config
+            .is_some_and(|served| served != self.spec.config);
+        match (version && in_turn, settings) {
+            (true, _) => Some(BlockReason::NewVersionFails),
+            (false, true) => Some(BlockReason::NewSettingsFail),
+            (false, false) => None,
+        }
     }
 
     fn replace(&mut self, victim: &Known, ordinal: Ordinal, why: &str) {

@@ -27,6 +27,9 @@ impl Pass<'_> {
             return;
         }
         let Some(view) = self.view(ordinal) else { return };
+        if matches!(view.volume, Volume::Foreign { .. }) {
+            return; // Blocked: see `keep_running`.
+        }
         let something = matches!(view.volume, Volume::Data { .. } | Volume::Damaged { .. });
         if something || self.memory.slot(ordinal).mark != Mark::Never {
             self.move_on(ordinal);

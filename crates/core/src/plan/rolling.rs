@@ -10,28 +10,24 @@ use crate::model::{Ordinal, Process, Version, VersionPath};
 impl Pass<'_> {
     /// True while members still run with something else than wanted.
     pub fn roll(&mut self) -> bool {
+        let mut voters = self.voters().into_iter().filter_map(|k| k.ordinal);
+        if voters.any(|o| self.deletion_pending(o)) {
+            return true; // Told already, and replaced first.
+        }
         let open = self.version_open();
         let behind: Vec<Known> = self
             .voters()
             .into_iter()
             .filter(|k| self.behind(k, open))
             .collect();
-        if let Some(disturbed) = self.memory.disturbance.as_ref().map(|d| d.ordinal) {
-            let name = self.spec.member_name(disturbed);
-            if self.fails_as_wanted(disturbed) {
-                let starts = self.memory.slot(disturbed).fails;
-                let version = self.spec.version;
-                let detail = format!(
-                    "{name} ended {starts} times as etcd {version} without serving; no other is touched"
-                );
-                self.block(BlockReason::NewVersionFails, Some(disturbed), detail);
-            } else {
-                let detail = format!("{name} is being restarted");
-                self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
-            }
-            if self.guards.on(Guard::OneDisturbed) {
-                return true;
-            }
+        let failing = self.tell_failing();
+        let disturbed = self.memory.disturbance.as_ref().map(|d| d.ordinal);
+        if let Some(disturbed) = disturbed.filter(|_| !failing) {
+            let detail = format!("{} is being restarted", self.spec.member_name(disturbed));
+            self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
+        }
+        if (failing || disturbed.is_some()) && self.guards.on(Guard::OneDisturbed) {
+            return true;
         }
         let Some(victim) = behind.iter().max_by_key(|k| k.ordinal).cloned() else {
             return false;
@@ -61,6 +57,29 @@ impl Pass<'_> {
         for victim in victims {
             self.disturb(&victim);
         }
+        true
+    }
+
+    /// Says which member does not come up as wanted, and what etcd said. True if there is one.
+    fn tell_failing(&mut self) -> bool {
+        let failing = self
+            .ordinals()
+            .into_iter()
+            .find_map(|o| Some((o, self.fails_as_wanted(o)?)));
+        let Some((ordinal, reason)) = failing else {
+            return false;
+        };
+        let (name, starts) = (self.spec.member_name(ordinal), self.memory.slot(ordinal).fails);
+        let what = match reason {
+            BlockReason::NewVersionFails => format!("as etcd {}", self.spec.version),
+            _ => "with the new settings".to_owned(),
+        };
+        let why = match self.view(ordinal).map(|v| &v.process) {
+            Some(Process::Stopped { last: Some(exit) }) => format!(": {}", exit.how),
+            _ => String::new(),
+        };
+        let detail = format!("{name} ended {starts} times {what} without serving; no other is touched{why}");
+        self.block(reason, Some(ordinal), detail);
         true
     }
 

@@ -1,7 +1,7 @@
 //! More members, or fewer: the lowest free ordinal comes as a learner, the highest goes.
 
 use super::pass::Pass;
-use super::{BlockReason, WaitReason};
+use super::{BlockReason, WaitReason, pace};
 use crate::memory::Mark;
 use crate::model::{Ordinal, Process, Volume};
 
@@ -56,6 +56,14 @@ impl Pass<'_> {
             self.block(BlockReason::CannotStart, Some(ordinal), detail);
             return true;
         }
+        let (times, last) = self.memory.slot(ordinal).withdrawn;
+        if times >= pace::LEARNER_TRIES && self.elapsed(last) < pace::LEARNER_PAUSE {
+            let detail = format!(
+                "{name} was added {times} times and never became a voter; it is added again an hour after the last time"
+            );
+            self.block(BlockReason::LearnerFails, Some(ordinal), detail);
+            return true;
+        }
         if !view.leftovers.is_empty() || !self.stopped(ordinal) {
             // Retiring sees to it; until then the place is taken.
             return true;
@@ -69,6 +77,9 @@ impl Pass<'_> {
                 Some(ordinal),
                 format!("the volume of {name} cannot be looked at"),
             );
+            return true;
+        }
+        if self.is_foreign(ordinal) {
             return true;
         }
         if view.volume != Volume::Empty || self.memory.slot(ordinal).mark != Mark::Never {

@@ -11,7 +11,8 @@ impl Pass<'_> {
     pub fn restart_stuck(&mut self) -> bool {
         let of_another = |o: Ordinal| self.memory.disturbance.as_ref().is_some_and(|d| d.ordinal != o);
         let stuck = self.voters().into_iter().find_map(|voter: Known| {
-            let ordinal = voter.ordinal.filter(|o| !of_another(*o))?;
+            let restartable = |o: &Ordinal| !of_another(*o) && !self.deletion_pending(*o);
+            let ordinal = voter.ordinal.filter(restartable)?;
             Some((voter.listed.id, ordinal, self.stuck_since(ordinal)?))
         });
         let Some((member, ordinal, since)) = stuck else {

@@ -14,7 +14,7 @@ use crate::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, scheme};
 /// Where the certificates of a member are mounted.
 pub const CERTS_PATH: &str = "/etc/etcd/certs";
 /// Changes whenever what is built from the same manifest does, so that running members get it in their turn.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 fn flag(name: &str, value: impl std::fmt::Display) -> String {
     format!("--{name}={value}")

@@ -54,7 +54,7 @@ pub fn template(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer) -> PodTemplateSp
         init_containers: Some(vec![
             image(plot, peer.version),
             look(plot, peer),
-            prepare(plot, peer),
+            prepare(plot, ordinal, peer),
         ]),
         containers: vec![etcd_container(plot, ordinal, peer.version)],
         volumes: Some(volumes(plot, ordinal)),
@@ -191,13 +191,14 @@ fn look(plot: &Plot<'_>, peer: &Peer) -> Container {
     )
 }
 
-fn prepare(plot: &Plot<'_>, peer: &Peer) -> Container {
+fn prepare(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer) -> Container {
     let mut args = vec![
         format!("--volume={VOLUME_PATH}"),
         format!("--generation={}", peer.generation.0),
         format!("--version={}", peer.version),
         format!("--config={}", peer.config),
         "--pod-uid=$(POD_UID)".to_owned(),
+        format!("--member={}", plot.names.member_ref(ordinal)),
         format!("--go={GO_PATH}"),
         format!("--shared={SHARED_PATH}"),
         format!("--report={TERMINATION_LOG}"),

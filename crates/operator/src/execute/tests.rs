@@ -174,11 +174,15 @@ fn what_was_made_for_another_version_goes_first() {
     ));
 }
 
-#[test]
-fn a_crashing_pod_is_made_anew() {
+fn crashed() -> serde_json::Value {
     let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
     status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
-    let done = effects(slot(&[status], None), &memory(Mark::Started), &start(V)).unwrap();
+    status
+}
+
+#[test]
+fn a_crashing_pod_is_made_anew() {
+    let done = effects(slot(&[crashed()], None), &memory(Mark::Started), &start(V)).unwrap();
     assert!(matches!(&done.effects[..], [Effect::Delete { kind: Kind::Pod, uid, .. }] if uid == UID));
     assert_eq!(done.news[0].reason, "PodReplaced");
     assert!(
@@ -186,6 +190,34 @@ fn a_crashing_pod_is_made_anew() {
         "{}",
         done.news[0].message
     );
+}
+
+#[test]
+fn a_start_does_not_take_away_the_pod_that_keeps_a_deleted_claim() {
+    let crashing = || {
+        slot(
+            &[crashed()],
+            Some(VolumeRecord::of(&memory(Mark::Started), Ordinal(0), "volume-1")),
+        )
+    };
+    let deleted = |mut slot: SlotObjects| {
+        slot.claim.as_mut().unwrap().deleting = true;
+        slot
+    };
+    let newer = Version::new(3, 6, 2);
+    for step in [start(V), start(newer)] {
+        assert_eq!(
+            effects(crashing(), &memory(Mark::Started), &step)
+                .unwrap()
+                .effects
+                .len(),
+            1
+        );
+        let refused = effects(deleted(crashing()), &memory(Mark::Started), &step);
+        assert!(refused.unwrap_err().contains("its data would go with the pod"));
+        // Nothing is on it that was ever a member's.
+        assert!(effects(deleted(crashing()), &memory(Mark::Never), &step).is_ok());
+    }
 }
 
 #[test]

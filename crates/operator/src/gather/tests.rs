@@ -53,7 +53,14 @@ fn whose_a_peer_is_decides_what_becomes_of_it() {
         paused: false,
     };
     let memory = Memory::default();
-    let view = slot.view(Ordinal(0), PeerUrl(String::new()), &spec, &memory, Time(1));
+    let view = slot.view(
+        &Names::of("n", "c"),
+        Ordinal(0),
+        PeerUrl(String::new()),
+        &spec,
+        &memory,
+        Time(1),
+    );
     let Place::Preparing { why, .. } = view.place else {
         panic!("{view:?}");
     };

@@ -22,6 +22,7 @@ pub(crate) fn report(volume: Found, started: Option<(&str, &str)>) -> Report {
         }),
         replay_limit: None,
         asides: 0,
+        belongs_to: None,
     }
 }
 
@@ -37,7 +38,9 @@ pub(crate) fn pod(status: Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": {
             "name": "c-0-abcde",
+            "namespace": "ns",
             "uid": UID,
+            "labels": {"etcd.improbable.io/cluster-name": "c", "etcd.improbable.io/peer-name": "c-0"},
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "annotations": {
                 "etcd.improbable.io/generation": "0",

@@ -18,6 +18,10 @@ fn spec() -> Spec {
     }
 }
 
+fn names() -> Names {
+    Names::of("ns", "c")
+}
+
 fn peer() -> Peer {
     Peer {
         uid: "peer-1".to_owned(),
@@ -54,7 +58,14 @@ fn slot(pods: &[Value]) -> SlotObjects {
 }
 
 fn view(slot: &SlotObjects, memory: &Memory) -> SlotView {
-    slot.view(Ordinal(0), PeerUrl("http://c-0".to_owned()), &spec(), memory, NOW)
+    slot.view(
+        &names(),
+        Ordinal(0),
+        PeerUrl("http://c-0".to_owned()),
+        &spec(),
+        memory,
+        NOW,
+    )
 }
 
 fn known() -> Memory {
@@ -221,7 +232,14 @@ fn a_refused_pod_is_made_anew_after_a_while() {
     let refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
     let at = |now| {
         refused
-            .view(Ordinal(0), PeerUrl(String::new()), &spec(), &known(), now)
+            .view(
+                &names(),
+                Ordinal(0),
+                PeerUrl(String::new()),
+                &spec(),
+                &known(),
+                now,
+            )
             .place
     };
     let created = refused.pods[0].created.0;
@@ -239,4 +257,27 @@ fn a_member_that_is_short_of_memory_is_said_to_be() {
     };
     assert_eq!(crash("Error"), None);
     assert!(crash("OOMKilled").is_some_and(|why| why.contains("limits.memory")));
+}
+
+#[test]
+fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_looked_at_again() {
+    let belongs_to = |name: &str| Some(format!("ns/{name}").parse().unwrap());
+    let of = |name| {
+        at_the_gate(&Report {
+            belongs_to: belongs_to(name),
+            ..report(data(), Some(("3.6.1", "config-0")))
+        })
+    };
+    let own = view(&slot(&[of("c/c-0")]), &known());
+    assert!(
+        matches!(own.process, Process::Running { .. }),
+        "it passes alone: {own:?}"
+    );
+    for (name, memory) in [("c/c-1", known()), ("e/e-0", Memory::default())] {
+        let seen = view(&slot(&[of(name)]), &memory);
+        let belongs_to = format!("ns/{name}");
+        assert_eq!(seen.volume, Volume::Foreign { belongs_to });
+        assert_eq!(seen.process, Process::Stopped { last: None });
+        assert_eq!(seen.place, Place::Ready);
+    }
 }

@@ -19,6 +19,7 @@ fn report(volume: Found) -> Report {
         }),
         replay_limit: Some(6),
         asides: 2,
+        belongs_to: None,
     }
 }
 

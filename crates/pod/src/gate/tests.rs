@@ -49,6 +49,7 @@ fn gate<'a>(pod: &'a Pod, volume: &'a Path) -> Gate<'a> {
         version: Version::new(3, 6, 1),
         config: "c",
         pod: "uid",
+        member: None,
         go: &pod.go,
         shared: &pod.shared,
         program: &pod.program,
@@ -392,13 +393,13 @@ fn what_was_replaced_is_thinned_out_only_once_its_replacement_has_served() {
     // From then on the volume itself knows.
     let pod = Pod::new();
     let volume = pod.volume();
-    let noted = crate::admit::noted(&gate(&pod, &volume), same, &known);
+    let mut now = crate::admit::noted(&gate(&pod, &volume), &record(same), &known);
+    let noted = now.entry(Generation(1));
     assert!(noted.served && admitted(&noted, None).served);
     let layout = pod.layout();
     for aside in ["g0-1", "g0-2", "g0-3"] {
         std::fs::create_dir_all(layout.asides().join(aside).join("member")).unwrap();
     }
-    let mut now = record(noted);
     let unproven = Admission {
         served: false,
         ..known.clone()
@@ -407,6 +408,40 @@ fn what_was_replaced_is_thinned_out_only_once_its_replacement_has_served() {
     assert_eq!(crate::aside::count(&layout).unwrap(), 3);
     admit::run(Act::Thin, &gate(&pod, &volume), &layout, &mut now, &known).unwrap();
     assert_eq!(crate::aside::count(&layout).unwrap() as usize, crate::aside::KEPT);
+}
+
+#[test]
+fn a_volume_passes_for_the_member_that_it_belongs_to_and_for_no_other() {
+    let pod = Pod::new();
+    let volume = pod.volume();
+    let whose = |text: &str| text.parse::<MemberRef>().unwrap();
+    let (own, swapped, renamed) = (whose("ns/c/c-0"), whose("ns/c/c-1"), whose("ns/copy/copy-0"));
+    let at = |member| Gate {
+        member,
+        ..gate(&pod, &volume)
+    };
+    let entry = started(Version::new(3, 6, 1), "c");
+    let go = go(How::Resume).to_annotation();
+    // A volume of before that was known passes, and belongs to its member from then on.
+    let unbound = record(entry);
+    let Decision::Pass(admission) = decide(&at(Some(&own)), &unbound, &member(1), None) else {
+        panic!("a plain restart");
+    };
+    let bound = admit::noted(&at(Some(&own)), &unbound, &admission);
+    assert_eq!(bound.belongs_to, Some(own.clone()));
+    assert!(matches!(
+        decide(&at(Some(&own)), &bound, &member(1), None),
+        Decision::Pass(_)
+    ));
+    for other in [&swapped, &renamed] {
+        for go in [None, Some(go.as_bytes())] {
+            match decide(&at(Some(other)), &bound, &member(1), go) {
+                Decision::Refuse { why } => assert!(why.contains("belongs to the member ns/c/c-0"), "{why}"),
+                passed => panic!("{passed:?}"),
+            }
+        }
+    }
+    assert_eq!("ns/c".parse::<MemberRef>().ok(), None);
 }
 
 #[test]

@@ -167,7 +167,7 @@ impl KubeWorld {
             if self.pods.values().any(uses) || self.rng.u8(..) < 100 {
                 continue;
             }
-            self.judge_claim(&name);
+            self.judge_claim(&name, &uid);
             let _ = self
                 .api
                 .change::<PersistentVolumeClaim>(&name, Some(&uid), |c| c.metadata.finalizers = None);
@@ -199,6 +199,7 @@ impl KubeWorld {
                     claim: None,
                     purpose: Purpose {
                         pod: uid.clone(),
+                        member: self.names.member_ref(ordinal),
                         generation: Generation(note(GENERATION_ANNOTATION).parse().unwrap_or(0)),
                         version,
                         config: note(CONFIG_ANNOTATION),
@@ -362,6 +363,7 @@ impl KubeWorld {
                     started: entry.and_then(|e| e.started),
                     replay_limit: None,
                     asides: volume.asides as u32,
+                    belongs_to: volume.record.as_ref().and_then(|r| r.belongs_to.clone()),
                 });
                 self.reached("stage", "LookedInVain");
                 pod.phase = Phase::Gate;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
@@ -54,6 +54,8 @@ kinds! {
     WipeRecord,
     /// The data cannot be read.
     DamageData,
+    /// Somebody deletes a claim that is in use: it goes when its pod does.
+    DeleteClaim,
     /// etcd ends at once for a while.
     CrashLoop,
     /// A member is cut off from the others.
@@ -188,7 +190,11 @@ impl KubeWorld {
         let well = voters.iter().all(|p| self.etcd.serves(*p)) && !change_pending(&self.etcd);
         let caught_up = conf.members.len() == voters.len();
         self.wiped &= !(well && caught_up);
-        if voters.len() < 3 || !well || !caught_up || self.wiped {
+        let claims = self.api.claims.live.values();
+        let going = claims
+            .filter_map(|c| c.uid())
+            .any(|uid| self.deleted_by_others.contains_key(&uid));
+        if voters.len() < 3 || !well || !caught_up || self.wiped || going {
             return None;
         }
         let place = voters[self.rng.usize(..voters.len())];
@@ -238,6 +244,14 @@ impl KubeWorld {
                 };
                 self.wiped = true;
                 self.volumes.entry(claim).or_default().record = None;
+            }
+            KubeFault::DeleteClaim => {
+                let Some((ordinal, claim)) = self.may_lose() else {
+                    return false;
+                };
+                let name = self.names.member(ordinal).to_string();
+                let _ = self.api.delete::<PersistentVolumeClaim>(&name, Some(&claim));
+                self.deleted_by_others.insert(claim, now);
             }
             KubeFault::CrashLoop => {
                 let ordinal = Ordinal(self.rng.u32(..self.wants.replicas));

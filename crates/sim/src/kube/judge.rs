@@ -5,15 +5,17 @@
 use kube::ResourceExt;
 use quorate_core::model::Ordinal;
 use quorate_core::plan::BlockReason;
+use quorate_operator::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
+use super::operator::Operator;
 use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::{Data, Place};
 use crate::fault::newest_conf;
 
 impl KubeWorld {
     /// A claim is about to go with what is on its volume: no member that still belongs to the cluster may be on it.
-    pub(super) fn judge_claim(&mut self, name: &str) {
+    pub(super) fn judge_claim(&mut self, name: &str, uid: &str) {
         let Some(place) = self.place(name) else { return };
         let Some(conf) = newest_conf(&self.etcd) else {
             return;
@@ -26,11 +28,40 @@ impl KubeWorld {
         let mut members = logs
             .filter(|w| conf.members.contains_key(&w.member))
             .map(|w| w.member);
-        if let Some(member) = members.next() {
+        if self.deleted_by_others.contains_key(uid) {
+            self.wiped |= members.next().is_some();
+            self.reached("stage", "ClaimDeletedByOthers");
+        } else if let Some(member) = members.next() {
             let what = format!("claim {name} goes with the data of {member}, which is a member");
             self.broke(KubeBreak::ClaimLost, what);
         } else {
             self.reached("stage", "ClaimDeleted");
+        }
+    }
+
+    /// An operator that sees all claims as they are takes away no pod with which the data of a member goes.
+    pub(super) fn judge_effect(&mut self, me: &Operator, effect: &Effect) {
+        let Effect::Delete { kind, name, uid } = effect else {
+            return;
+        };
+        let ordinal = match kind {
+            Kind::Peer | Kind::Set => self.names.ordinal(name),
+            Kind::Pod => self.pods.get(uid).map(|p| p.ordinal),
+            _ => None,
+        };
+        let Some(ordinal) = ordinal.filter(|_| me.sees_claims_now()) else {
+            return;
+        };
+        let name = self.names.member(ordinal).to_string();
+        let claim = self.api.claims.live.get(&name).and_then(|c| c.uid());
+        let since = claim.and_then(|uid| self.deleted_by_others.get(&uid));
+        // A pass that was under way did not see it.
+        let goes = since.is_some_and(|since| self.api.now - since > 24);
+        let voter = newest_conf(&self.etcd)
+            .is_some_and(|conf| conf.voters().any(|(_, m)| m.place == Place(ordinal.0)));
+        if goes && voter && self.etcd.serves(Place(ordinal.0)) {
+            let what = format!("{effect}, although the claim of the voter {name} goes with it");
+            self.broke(KubeBreak::ClaimLost, what);
         }
     }
 

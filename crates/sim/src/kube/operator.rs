@@ -11,14 +11,14 @@ use kube::{Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
 use quorate_core::model::{Basis, Observed, Outcome, Refused, Spec, StepKind, StepResult, Time, Token};
-use quorate_core::{Memory, Plan, Step};
+use quorate_core::{Decision, Memory, Plan, Step, decide};
 use quorate_operator::build::{Images, Plot};
 use quorate_operator::effect::Effect;
 use quorate_operator::ending::endings;
 use quorate_operator::execute::Executor;
 use quorate_operator::gather::Seen;
 use quorate_operator::observe::{Look, Objects};
-use quorate_operator::pass::{decide, remembered, wanted};
+use quorate_operator::pass::{remembered, wanted};
 use quorate_operator::upkeep::{Whole, growth, upkeep};
 
 use super::api::{ApiError, time};
@@ -117,6 +117,10 @@ impl Operator {
         let at = now.saturating_sub(self.lag[kind]);
         self.seen[kind] = self.seen[kind].max(at);
         self.seen[kind]
+    }
+
+    pub(super) fn sees_claims_now(&self) -> bool {
+        self.lag[2] == 0
     }
 
     fn covers(&self, now: u64) -> bool {
@@ -225,6 +229,7 @@ impl KubeWorld {
             }
             Act::Effect(effect) => {
                 self.say(me, &effect);
+                self.judge_effect(me, &effect);
                 self.request(me, |api| api.apply(&effect))?;
                 self.change_of_mind(me, &effect);
             }
@@ -447,7 +452,7 @@ impl KubeWorld {
             token: Token(format!("token-{}", self.ids)),
         };
         let observed = look.observed(&objects, self.answers(&objects));
-        let (plan, memory) = decide(&spec, &observed, before, self.now());
+        let Decision { plan, memory } = decide(&spec, &observed, &before, self.now());
         self.tell(me, &plan);
         let show = quorate_operator::status::Seen {
             names: &names,

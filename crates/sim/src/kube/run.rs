@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 16] = [
+const STAGES: [&str; 17] = [
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -19,6 +19,7 @@ const STAGES: [&str; 16] = [
     "FromData",
     "CameToNothing",
     "ClaimDeleted",
+    "ClaimDeletedByOthers",
     "KilledBeforePeerWent",
     "Orphaned",
     "EndedWithoutCluster",

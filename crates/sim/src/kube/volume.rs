@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use quorate_core::model::{Generation, Version};
-use quorate_pod::contract::{How, Report};
+use quorate_pod::contract::{How, MemberRef, Report};
 use quorate_pod::rules::{
     self, Admission, Data as Judged, Decision, Gate, Identity, Launch, Layout, Record, Way,
 };
@@ -33,6 +33,8 @@ pub struct Volume {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purpose {
     pub pod: String,
+    /// Whose pod it is.
+    pub member: MemberRef,
     pub generation: Generation,
     pub version: Version,
     pub config: String,
@@ -47,6 +49,7 @@ impl Purpose {
             version: self.version,
             config: &self.config,
             pod: &self.pod,
+            member: Some(&self.member),
             go: nowhere,
             shared: nowhere,
             program: nowhere,
@@ -125,7 +128,7 @@ impl Volume {
         let Some(record) = &mut self.record else {
             return AtGate::Refused("its identity has gone since it was looked at".to_owned());
         };
-        let mut record = record.clone();
+        let record = record.clone();
         let data = self.judge(node, purpose.generation);
         let admission = match rules::decide(&gate, &record, &data, go.map(str::as_bytes)) {
             Decision::Pass(admission) => admission,
@@ -135,8 +138,7 @@ impl Volume {
         if let Err(why) = self.make_room(node, purpose.generation, &admission) {
             return AtGate::Refused(why);
         }
-        let entry = rules::noted(&gate, record.entry(purpose.generation), &admission);
-        *record.entry_mut(purpose.generation) = entry;
+        let record = rules::noted(&gate, &record, &admission);
         self.record = Some(record.clone());
         AtGate::Through(Box::new(Through {
             launch: Launch::of(&gate, &Layout::new(gate.volume), &record, &admission),

@@ -95,6 +95,8 @@ pub struct KubeWorld {
     pub(super) stranded: bool,
     /// A wiped volume is to be made good before another is.
     pub(super) wiped: bool,
+    /// Claims that somebody deleted behind the operator's back, by uid, and when.
+    pub(super) deleted_by_others: BTreeMap<String, u64>,
     writes: Writes,
     clusters: Clusters,
     values: u64,
@@ -156,6 +158,7 @@ impl KubeWorld {
             ids: 0,
             stranded: false,
             wiped: false,
+            deleted_by_others: BTreeMap::new(),
             writes: Writes::default(),
             clusters: Clusters::default(),
             values: 0,

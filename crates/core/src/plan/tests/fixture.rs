@@ -89,6 +89,7 @@ impl Fixture {
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
+            deletion_pending: false,
             in_service: true,
             cannot_start: None,
             replay_limit: None,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fixture::*;
+use crate::memory::Mark;
 use crate::model::*;
 use crate::plan::{StartHow, Step};
 
@@ -119,6 +120,47 @@ fn a_learner_is_withdrawn_when_not_wanted_when_wiped_and_when_stuck() {
     assert_eq!(
         f.later(Duration::from_secs(2)).steps(),
         ["remove member a2 from the cluster"]
+    );
+}
+
+#[test]
+fn a_learner_that_fails_is_tried_a_few_times_and_then_left_alone() {
+    let mut f = Fixture::healthy(2);
+    grown(&mut f, 3);
+    let mut added = 0;
+    // A day, in which it never comes up.
+    for _ in 0..(24 * 3600 / 20) {
+        let plan = f.later(Duration::from_secs(20)).plan();
+        for step in &plan.steps {
+            let members = &mut f.observed.quorum.as_mut().unwrap().members;
+            match step {
+                Step::AddLearner { peer_url, .. } => {
+                    added += 1;
+                    members.push(Listed {
+                        id: MemberId(0xb00 + added),
+                        name: String::new(),
+                        peer_urls: vec![peer_url.clone()],
+                        learner: true,
+                    });
+                }
+                Step::Remove { member, .. } => members.retain(|m| m.id != *member),
+                Step::Start { .. } => {
+                    f.kill(2).view(2).first_start = FirstStart::RanWithoutData;
+                }
+                _ => {}
+            }
+        }
+        if f.memory.slot(o(2)).mark == Mark::Never {
+            *f.view(2) = Fixture::vacant(2);
+        }
+    }
+    assert!((3..=3 + 24).contains(&added), "{added}");
+    assert!(reasons(&f.plan()).contains(&"LearnerFails"));
+    f.spec.config = "mended".into();
+    let plan = f.plan();
+    assert!(
+        plan.steps.iter().any(|s| matches!(s, Step::AddLearner { .. })),
+        "{plan:?}"
     );
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::{Mark, Slot};
 use crate::model::*;
+use crate::plan::{BlockReason, Step};
 
 #[test]
 fn a_wiped_member_is_removed_and_comes_back_under_a_new_id() {
@@ -167,6 +168,86 @@ fn foreign_data_that_comes_and_goes_does_not_mark_a_volume_as_started() {
     };
     f.plan();
     assert_eq!(f.memory.slot(o(0)).mark, Mark::Intended);
+}
+
+#[test]
+fn a_volume_of_another_member_is_neither_started_nor_moved() {
+    let foreign = || Volume::Foreign {
+        belongs_to: "ns/e/e-0".into(),
+    };
+    // In the place of a member, of one that is to come, and of one that is not wanted.
+    for replicas in [3, 4, 2] {
+        let mut f = Fixture::healthy(3);
+        f.spec.replicas = replicas;
+        let n = if replicas == 4 { 3 } else { 2 };
+        if replicas == 4 {
+            f.observed.slots.insert(o(3), Fixture::vacant(3));
+        } else {
+            f.kill(n);
+        }
+        f.view(n).volume = foreign();
+        for _ in 0..10 {
+            let plan = f.later(Duration::from_secs(60)).plan();
+            let blocked = plan.blocks.iter().find(|b| b.reason == BlockReason::ForeignData);
+            let name = format!("member {n}");
+            let touched = plan
+                .steps
+                .iter()
+                .map(Step::to_string)
+                .filter(|s| s.contains(&name));
+            assert_eq!(touched.collect::<Vec<_>>(), Vec::<String>::new());
+            if replicas != 2 {
+                let blocked = blocked.unwrap_or_else(|| panic!("{plan:?}"));
+                assert!(blocked.detail.contains("ns/e/e-0"), "{}", blocked.detail);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_whose_volume_is_to_be_deleted_is_not_stopped_before_it_is_replaced() {
+    // The only one: neither a new version nor new settings stop it.
+    let mut f = Fixture::healthy(1);
+    f.spec.config = "new".into();
+    f.view(0).deletion_pending = true;
+    for _ in 0..10 {
+        let plan = f.later(Duration::from_secs(60)).plan();
+        assert_eq!(
+            (plan.steps.len(), reasons(&plan)),
+            (0, vec!["VolumeDeletionPending"])
+        );
+        assert!(
+            plan.blocks[0].detail.contains("quorate snapshot save"),
+            "{plan:?}"
+        );
+    }
+    f.spec.paused = true;
+    assert!(reasons(&f.plan()).contains(&"VolumeDeletionPending"));
+    // But it may get company, and is replaced then.
+    (f.spec.paused, f.spec.replicas) = (false, 2);
+    f.observed.slots.insert(o(1), Fixture::vacant(1));
+    assert_eq!(f.steps(), [format!("add member 1 ({}) as a learner", url(1))]);
+    f.join(1, false);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    assert_eq!(
+        f.later(Duration::from_secs(60)).steps(),
+        ["remove member a0 from the cluster"]
+    );
+    // One of three: out of the list first, while it still runs.
+    let mut f = Fixture::healthy(3);
+    f.spec.config = "new".into();
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    f.view(1).deletion_pending = true;
+    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
+    // Unless the others could not do without it.
+    let mut f = Fixture::healthy(3);
+    f.view(1).deletion_pending = true;
+    f.kill(2);
+    let steps = f.later(Duration::from_secs(60)).steps();
+    assert!(
+        steps.iter().all(|s| !s.contains("member 1") && !s.contains("a1")),
+        "{steps:?}"
+    );
 }
 
 #[test]

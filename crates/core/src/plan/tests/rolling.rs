@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fixture::*;
 use crate::model::*;
+use crate::plan::{BlockReason, Step};
 
 fn running(f: &mut Fixture, n: u32, version: Version) {
     let Process::Running {
@@ -261,6 +262,46 @@ fn a_version_that_never_comes_up_stops_at_the_first_member_and_can_be_taken_back
     f.spec.version = V;
     let steps = f.later(Duration::from_secs(31)).steps();
     assert_eq!(steps, ["start member 2 (g0) from its data, etcd 3.6.1"]);
+}
+
+#[test]
+fn settings_that_never_come_up_stop_at_the_first_member_and_can_be_taken_back_at_once() {
+    let mut f = Fixture::healthy(3);
+    f.spec.config = "bad".into();
+    assert_eq!(f.steps(), ["stop member 2"]);
+    f.kill(2);
+    for _ in 0..20 {
+        let plan = f.later(Duration::from_secs(31)).plan();
+        let removes = plan.steps.iter().any(|s| matches!(s, Step::Remove { .. }));
+        assert!(!removes, "settings cost no voter: {plan:?}");
+    }
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert_eq!(plan.steps, vec![]);
+    let block = plan
+        .blocks
+        .iter()
+        .find(|b| b.reason == BlockReason::NewSettingsFail);
+    assert!(
+        block.is_some_and(|b| b.detail.contains("killed")),
+        "etcd's own reason: {plan:?}"
+    );
+    f.spec.config = "c".into();
+    let steps = f.later(Duration::from_secs(1)).steps();
+    assert_eq!(steps, ["start member 2 (g0) from its data, etcd 3.6.1"]);
+}
+
+#[test]
+fn settings_that_never_come_up_cost_no_voter_that_ended_by_itself() {
+    let mut f = Fixture::healthy(3);
+    f.plan();
+    f.spec.config = "bad".into();
+    f.kill(1);
+    for _ in 0..20 {
+        let plan = f.later(Duration::from_secs(31)).plan();
+        let others = |s: &Step| !matches!(s, Step::Start { ordinal, .. } if *ordinal == o(1));
+        assert!(!plan.steps.iter().any(others), "{plan:?}");
+    }
+    assert!(reasons(&f.later(Duration::from_secs(1)).plan()).contains(&"NewSettingsFail"));
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! A plan that the safety check has agreed to, or why there is none: what both grounds act on.
+//!
+//! In: what is wanted, seen and remembered. Out: a [`Decision`]. Never: a step of a plan that was refused, nor the
+//! memory of such a plan.
+
+use crate::check::{Violation, check};
+use crate::memory::Memory;
+use crate::model::{Observed, Spec, Time};
+use crate::plan::{Block, BlockReason, Plan, pace, plan};
+
+/// What to do now, and what to remember before any of it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub plan: Plan,
+    pub memory: Memory,
+}
+
+/// Plans, and has the plan checked. A plan that the check refuses keeps its waits and blocks, says so, and loses its
+/// steps and its memory.
+pub fn decide(spec: &Spec, observed: &Observed, before: &Memory, now: Time) -> Decision {
+    let (plan, after) = plan(spec, observed, before, now);
+    let violations = check(spec, observed, before, &after, &plan, now);
+    judged(plan, after, before, &violations)
+}
+
+fn judged(mut plan: Plan, after: Memory, before: &Memory, violations: &[Violation]) -> Decision {
+    if violations.is_empty() {
+        return Decision { plan, memory: after };
+    }
+    plan.steps.clear();
+    plan.next_look = plan.next_look.max(pace::AFTER_REFUSAL);
+    plan.blocks.extend(violations.iter().map(|violation| Block {
+        reason: BlockReason::CheckRefused,
+        member: None,
+        detail: format!("a plan was refused by the safety check and not carried out: {violation}"),
+    }));
+    Decision {
+        plan,
+        memory: before.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::fixture::Fixture;
+
+    #[test]
+    fn a_refused_plan_has_no_steps_and_no_memory() {
+        let mut f = Fixture::healthy(3);
+        f.spec.replicas = 2;
+        let (plan, after) = plan(&f.spec, &f.observed, &f.memory, f.now);
+        assert!(!plan.steps.is_empty() && after != f.memory, "{plan:?}");
+        let violation = Violation {
+            rule: 2,
+            what: "a test".to_owned(),
+        };
+        let refused = judged(plan.clone(), after.clone(), &f.memory, &[violation]);
+        assert_eq!((refused.plan.steps.len(), &refused.memory), (0, &f.memory));
+        let last = refused.plan.blocks.last().unwrap();
+        assert_eq!(last.reason, BlockReason::CheckRefused);
+        assert!(last.detail.contains("rule 2: a test"), "{}", last.detail);
+        let agreed = decide(&f.spec, &f.observed, &f.memory, f.now);
+        assert_eq!((agreed.plan, agreed.memory), (plan, after));
+    }
+}

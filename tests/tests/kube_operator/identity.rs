@@ -1,0 +1,104 @@
+//! A volume belongs to one member: copied under another name, swapped with another's, or about to be deleted.
+
+use quorate_tests::etcd;
+use quorate_tests::kube::cluster::{
+    KubeCluster, is_ready, manifest, member_id, members, peer_selector, text,
+};
+use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::traffic::Traffic;
+use quorate_tests::kube::{said, stays, volume};
+
+fn etcd_runs(cluster: &KubeCluster<'_>, member: &str) -> bool {
+    let pod = cluster.pod(member).unwrap_or_default();
+    pod["status"]["phase"] == "Running"
+}
+
+/// With the ids of the original it would enter its cluster, and mix what both were told.
+#[test]
+fn a_copy_of_a_volume_under_another_name_starts_nothing() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("copied");
+    let original = namespace.create("e", &manifest("e", 1, &version));
+    original.await_ready(1, &version);
+    original.put("key", "value");
+    namespace.apply(
+        "apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: f-0}
+spec:
+  storageClassName: standard
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 50Mi}}
+",
+    );
+    let copy = KubeCluster::of(&namespace, "f");
+    namespace.wait_for("the claim f-0 bound", || {
+        let claim = namespace.json(&["persistentvolumeclaim", "f-0"])?;
+        (claim["status"]["phase"] == "Bound").then_some(())
+    });
+    volume::copy(&original, "e-0", "f-0");
+    namespace.apply(&manifest("f", 1, &version));
+    let message = copy.await_condition("Blocked", "True", "ForeignData");
+    assert!(
+        message.contains(&format!("{}/e/e-0", namespace.name)),
+        "{message}"
+    );
+    stays("without an etcd on the copy", || !etcd_runs(&copy, "f-0"));
+    assert!(is_ready(&original.get(), 1, &version), "the original serves");
+    assert_eq!(original.value("key"), "value");
+}
+
+/// Each would run under the other's id, and neither under its own.
+#[test]
+fn swapped_volumes_start_nothing_and_serve_again_where_they_belong() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("swapped");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    cluster.put("key", "value");
+    let swap = || {
+        volume::swap(&cluster, "c-0", "c-2");
+        for member in ["c-0", "c-2"] {
+            cluster.kill_pods(&peer_selector(member));
+        }
+    };
+    swap();
+    let message = cluster.await_condition("Blocked", "True", "ForeignData");
+    assert!(message.contains(&format!("{}/c/c-", namespace.name)), "{message}");
+    stays("without an etcd on another's volume", || {
+        !etcd_runs(&cluster, "c-0") && !etcd_runs(&cluster, "c-2")
+    });
+    swap();
+    let after = cluster.await_ready(3, &version);
+    assert_eq!(members(&after), members(&before));
+    assert_eq!(cluster.value("key"), "value");
+}
+
+/// Such a claim goes with the last pod on it, so a restart would be the end of the data.
+#[test]
+fn a_member_whose_claim_is_deleted_is_not_stopped_before_it_is_replaced() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("doomed");
+    let cluster = namespace.create("c", &manifest("c", 1, &version));
+    let before = cluster.await_ready(1, &version);
+    let traffic = Traffic::start(&cluster);
+    let pod = cluster.pod_uid("c-0");
+    namespace.must(&["delete", "persistentvolumeclaim", "c-0", "--wait=false"]);
+    let message = cluster.await_condition("Blocked", "True", "VolumeDeletionPending");
+    assert!(message.contains("quorate snapshot save"), "{message}");
+    let event = namespace.await_event("VolumeDeletionPending", "c-0");
+    assert_eq!(text(&event["type"]), "Warning");
+    let changed = cluster.patch(&serde_json::json!({"options": {"snapshotCount": 20000}}));
+    assert!(changed.status.success(), "{}", said(&changed));
+    stays("the same pod, whatever is asked of it", || {
+        cluster.pod_uid("c-0") == pod
+    });
+    traffic.during("replaced by way of a second member", || {
+        cluster.scale(2);
+        cluster.wait_for("c-0 under a new id", |c| {
+            is_ready(c, 2, &version) && member_id(c, "c-0") != member_id(&before, "c-0")
+        });
+    });
+    traffic.verdict();
+    assert!(cluster.pod_uid("c-0") != pod);
+}
