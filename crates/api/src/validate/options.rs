@@ -15,6 +15,10 @@ const MOST_ELECTION_MS: i64 = 50_000;
 const ADVISED_QUOTA: u64 = 8 << 30;
 /// etcd advises against larger requests.
 const ADVISED_REQUEST: u64 = 10 << 20;
+/// What members tell each other of themselves is a request too; with less, none of them ever serves.
+const LEAST_REQUEST: u64 = 4 << 10;
+/// A longer time is more nanoseconds than etcd can count, and it does not start.
+const MOST_HOURS: u64 = 2_562_047;
 
 /// The largest database; `None` leaves it to etcd.
 pub(crate) fn quota(quota: Option<&Quantity>, volume: u64, found: &mut Findings) -> Option<u64> {
@@ -65,7 +69,10 @@ pub(crate) fn options(options: Option<&Options>, found: &mut Findings) -> Option
     let max_request_bytes = options.max_request_bytes.as_ref().map(|size| {
         let path = path.key("maxRequestBytes");
         let bytes = storage::bytes(path.clone(), size, found);
-        if bytes > ADVISED_REQUEST {
+        if (1..LEAST_REQUEST).contains(&bytes) {
+            let fix = "With less, members cannot tell each other of themselves; 1536Ki is etcd's default.";
+            found.fault(path, size.as_str().to_owned(), "at least 4Ki", fix);
+        } else if bytes > ADVISED_REQUEST {
             found.warn(
                 path,
                 "above 10Mi, the most etcd advises: large requests delay heartbeats.",
@@ -168,8 +175,33 @@ fn retention(
             )
         };
         found.fault(path, format!("the text {text:?}"), expected, fix);
+    } else if !revisions && hours(text).is_none_or(|hours| hours > MOST_HOURS) {
+        found.fault(
+            path,
+            format!("the text {text:?}"),
+            &format!("at most {MOST_HOURS}h"),
+            "etcd does not start with more; a few hours are usual, and 0 is off.",
+        );
     }
     Some(text.to_owned())
+}
+
+/// How many hours a time is, rounded up; a plain number is hours.
+fn hours(text: &str) -> Option<u64> {
+    if let Ok(hours) = text.parse() {
+        return Some(hours);
+    }
+    let (mut rest, mut total) = (text, 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = rest.split_at(digits);
+        let (unit, milliseconds) = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1000)]
+            .into_iter()
+            .find(|(unit, _)| after.starts_with(unit))?;
+        total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(milliseconds)?)?;
+        rest = &after[unit.len()..];
+    }
+    Some(total.div_ceil(3_600_000))
 }
 
 /// Numbers each with a unit, as in `1h30m`.

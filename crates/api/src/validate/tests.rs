@@ -96,6 +96,8 @@ fn faults() {
         ("/spec/options", json!({"maxRequestBytes": "2MB"}), "spec.options.maxRequestBytes: found the text \"2MB\", expected a size such as 50Mi or 8Gi. Write a number and a unit without a space between: Ki, Mi, Gi, Ti (1024) or k, M, G, T (1000).".into()),
         ("/spec/options", json!({"autoCompactionMode": "hourly", "autoCompactionRetention": "1h"}), "spec.options.autoCompactionMode: found the text \"hourly\", expected one of periodic, revision. Write one of these words.".into()),
         ("/spec/options", json!({"autoCompactionRetention": "1 hour"}), "spec.options.autoCompactionRetention: found the text \"1 hour\", expected a time such as 1h or 30m. Write a number and h, m or s; a plain number is hours, and 0 is off.".into()),
+        ("/spec/options", json!({"autoCompactionRetention": "999999999h"}), "spec.options.autoCompactionRetention: found the text \"999999999h\", expected at most 2562047h. etcd does not start with more; a few hours are usual, and 0 is off.".into()),
+        ("/spec/options", json!({"maxRequestBytes": "1"}), "spec.options.maxRequestBytes: found 1, expected at least 4Ki. With less, members cannot tell each other of themselves; 1536Ki is etcd's default.".into()),
         ("/spec/options", json!({"autoCompactionMode": "revision", "autoCompactionRetention": "1h"}), "spec.options.autoCompactionRetention: found the text \"1h\", expected a number of revisions. Write a whole number, for example 1000.".into()),
         ("/spec/options", json!({"logLevel": "loud"}), "spec.options.logLevel: found the text \"loud\", expected one of debug, info, warn, error. Write one of these words.".into()),
         ("/spec/options", json!({"metrics": "all"}), "spec.options.metrics: found the text \"all\", expected one of basic, extensive. Write one of these words.".into()),
@@ -277,6 +279,7 @@ fn backups_go_into_an_archive() {
             json!({"destination": {"local": {"path": "backups"}}}),
             "destination.local.path",
         ),
+        (json!({"schedule": "every day"}), "schedule"),
         (json!({"deltas": {"period": "0s"}}), "deltas.period"),
         (json!({"retention": [{"for": "a week"}]}), "retention[0]"),
     ] {

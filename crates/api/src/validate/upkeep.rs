@@ -1,5 +1,7 @@
 //! The rules of `spec.backup` and `spec.maintenance`.
 
+use std::str::FromStr as _;
+
 use super::{Findings, Ground};
 use crate::cluster::ClusterSpec;
 use crate::crd::{BackupDestination, BackupPlan};
@@ -41,6 +43,18 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
             "Write a number and s, m, h or d, for example 20s.",
         );
     }
+    if let Some((text, why)) = plan
+        .schedule
+        .as_deref()
+        .and_then(|text| Some((text, no_schedule(text)?)))
+    {
+        found.fault(
+            FieldPath::of("spec.backup.schedule"),
+            format!("{text:?}: {why}"),
+            "five fields as cron knows them, in UTC",
+            "For example \"0 */6 * * *\" for every six hours.",
+        );
+    }
     let mut keep = Vec::new();
     for (number, step) in plan.retention.iter().flatten().enumerate() {
         for text in [Some(&step.for_), step.every.as_ref()].into_iter().flatten() {
@@ -67,6 +81,13 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
         period,
         keep,
     }
+}
+
+/// Why a line is no schedule, if so.
+fn no_schedule(line: &str) -> Option<String> {
+    croner::Cron::from_str(line.trim())
+        .err()
+        .map(|why| why.to_string())
 }
 
 fn address(destination: &BackupDestination, found: &mut Findings) -> Option<String> {
