@@ -20,6 +20,8 @@ mod rights;
 mod rolling;
 #[path = "kube_operator/tls.rs"]
 mod tls;
+#[path = "kube_operator/trouble.rs"]
+mod trouble;
 #[path = "kube_operator/unschedulable.rs"]
 mod unschedulable;
 #[path = "kube_operator/upgrade.rs"]

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_core::model::{
-    Basis, ClusterId, Listed, MemberId, MemberStatus, Observed, Ordinal, PeerUrl, QuorumView, Refused,
-    SlotView, StepResult, Version,
+    Alarm as RaisedAlarm, Basis, ClusterId, Listed, MemberId, MemberStatus, Observed, Ordinal, PeerUrl,
+    QuorumView, Refused, SlotView, StepResult, Version,
 };
 use quorate_core::plan::Step;
 
@@ -347,6 +347,11 @@ fn member_status(status: &crate::Status, healthy: bool) -> Option<MemberStatus> 
         db_size: status.db_size,
         db_in_use: status.db_size_in_use,
         healthy,
+        alarms: status
+            .errors
+            .iter()
+            .filter_map(|text| RaisedAlarm::read(text))
+            .collect(),
     })
 }
 

@@ -14,6 +14,9 @@ use crate::model::{Basis, ClusterId, Generation, MemberId, Ordinal, PeerUrl, Tim
 pub struct Memory {
     #[serde(default)]
     pub format: Format,
+    /// The manifest that was last found to be right, as the ground writes it. Kept for the ground, and not read here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// The bootstrap, once decided: it is latched and never decided again.
     pub bootstrap: Option<Bootstrap>,
     /// The cluster's id, once a quorum of it has answered.

@@ -11,10 +11,10 @@ mod version;
 pub use basis::Basis;
 pub use ids::{ClusterId, Generation, MemberId, MemberName, Ordinal, PeerUrl, Token};
 pub use observed::{
-    Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView, Refused, SlotView,
-    StepKind, StepResult, Volume,
+    Alarm, AlarmKind, Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView,
+    Refused, SlotView, StepKind, StepResult, Storage, StorageId, Volume,
 };
-pub use spec::Spec;
+pub use spec::{Frozen, Spec};
 pub use time::Time;
 pub use version::{Version, VersionError, VersionPath};
 

@@ -33,6 +33,7 @@ pub struct Plan {
     pub next_look: Duration,
 }
 
+mod alarms;
 mod bootstrap;
 mod facts;
 mod keep_running;
@@ -82,8 +83,9 @@ pub mod pace {
     pub const REPLACEMENTS_MAX: u32 = 2;
     /// How often leadership is asked to move before a member is disturbed all the same.
     pub const HANDOVER_TRIES: u32 = 3;
-    /// How often a member is restarted only to take a raft snapshot.
+    /// How often a member is restarted only to take a raft snapshot, and how long that may take to show the last time.
     pub const SETTLES_MAX: u32 = 3;
+    pub const SETTLED: Duration = Duration::from_secs(60);
     /// Sets of old data kept per slot once its replacement serves, and the most there may ever be.
     pub const ASIDES: (u32, u32) = (2, 4);
 }
@@ -103,6 +105,10 @@ pub fn plan_with(
 ) -> (Plan, Memory) {
     let mut pass = Pass::new(spec, observed, memory, now, guards);
     pass.tell_deletions();
+    let corrupt = pass.tell_alarms();
+    if let Some(frozen) = &spec.frozen {
+        pass.block(frozen.reason, None, frozen.detail.clone());
+    }
     if spec.paused {
         pass.wait(
             WaitReason::Paused,
@@ -120,7 +126,9 @@ pub fn plan_with(
         return pass.finish();
     }
     if pass.memory.bootstrap.is_none() {
-        pass.bootstrap();
+        if spec.frozen.is_none() {
+            pass.bootstrap();
+        }
         return pass.finish();
     }
     pass.learn();
@@ -129,9 +137,17 @@ pub fn plan_with(
         pass.without_quorum();
         return pass.finish();
     }
+    if corrupt {
+        return pass.finish();
+    }
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
     let decided = decided || pass.repair() || pass.restart_stuck();
+    if spec.frozen.is_some() {
+        // Who is missing has been lost: nothing else is changed.
+        let _ = decided || pass.grow();
+        return pass.finish();
+    }
     // Size before version: a cluster that is short of a member is made whole before another one is stopped.
     let decided = decided || pass.resize();
     let _ = decided || pass.roll();

@@ -41,7 +41,7 @@ macro_rules! reasons {
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
             /// The name used in conditions, events, metrics and `quorate explain`.
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => stringify!($variant),)* }
             }
 
@@ -68,6 +68,7 @@ reasons! {
         NoQuorum: "NoQuorum.md",
         Preparing: "Preparing.md",
         MemberStarting: "MemberStarting.md",
+        MemberUnresponsive: "MemberUnresponsive.md",
         MemberStopping: "MemberStopping.md",
         BackingOff: "BackingOff.md",
         LearnerCatchingUp: "LearnerCatchingUp.md",
@@ -82,6 +83,8 @@ reasons! {
     /// Why a plan is blocked.
     BlockReason {
         QuorumLost: "QuorumLost.md",
+        Corrupt: "Corrupt.md",
+        NoSpace: "NoSpace.md",
         VolumeDeletionPending: "VolumeDeletionPending.md",
         ForeignData: "ForeignData.md",
         UnknownMember: "UnknownMember.md",
@@ -92,6 +95,26 @@ reasons! {
         CannotStart: "CannotStart.md",
         NoRoomAside: "NoRoomAside.md",
         CheckRefused: "CheckRefused.md",
+        Invalid: "Invalid.md",
+        Certificates: "Certificates.md",
+    }
+}
+
+reasons! {
+    /// What a condition says besides what is waited for and what blocks.
+    StatusReason {
+        AsWanted: "status/AsWanted.md",
+        Working: "status/Working.md",
+        AtRest: "status/AtRest.md",
+        Serving: "status/Serving.md",
+        NotServing: "status/NotServing.md",
+        NotBlocked: "status/NotBlocked.md",
+        Manifest: "status/Manifest.md",
+        UnreadableMemory: "status/UnreadableMemory.md",
+        RequestRefused: "status/RequestRefused.md",
+        NoAnswer: "status/NoAnswer.md",
+        NoCluster: "status/NoCluster.md",
+        PassPanicked: "status/PassPanicked.md",
     }
 }
 
@@ -99,7 +122,9 @@ reasons! {
 pub fn explain(name: &str) -> Option<(&'static str, &'static str)> {
     let waits = WaitReason::ALL.iter().map(|r| (r.name(), r.page()));
     let blocks = BlockReason::ALL.iter().map(|r| (r.name(), r.page()));
-    waits.chain(blocks).find(|(n, _)| n.eq_ignore_ascii_case(name))
+    let others = StatusReason::ALL.iter().map(|r| (r.name(), r.page()));
+    let mut all = waits.chain(blocks).chain(others);
+    all.find(|(n, _)| n.eq_ignore_ascii_case(name))
 }
 
 /// The names of all reasons.
@@ -108,6 +133,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .iter()
         .map(|r| r.name())
         .chain(BlockReason::ALL.iter().map(|r| r.name()))
+        .chain(StatusReason::ALL.iter().map(|r| r.name()))
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ impl Ground {
                 done(self.start(start).await)
             }
             // A machine is a place for every member.
-            Step::Provide { .. } => StepResult::Done,
+            // A machine is one place for all, and keeps what it holds.
+            Step::Provide { .. } | Step::Withdraw { .. } | Step::Discard { .. } => StepResult::Done,
             Step::Stop { ordinal, since } => self.stop(*ordinal, *since).await,
             Step::SetAside { ordinal, generation } => done(self.set_aside(*ordinal, *generation).await),
             Step::DropAside { ordinal, keep } => done(self.drop_asides(*ordinal, *keep).await),

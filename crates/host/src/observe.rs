@@ -161,6 +161,8 @@ impl Ground {
             leftovers,
             asides,
             place: Place::Ready,
+            made_for: None,
+            storage: None,
             process,
             status: None,
             deletion_pending: false,

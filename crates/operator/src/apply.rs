@@ -25,7 +25,7 @@ pub const FIELD_MANAGER: &str = "quorate";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
     It,
-    /// What was to be made was there already, and is ours.
+    /// What was to be made was there already, and is ours; what was to be deleted is gone, or is not what was seen.
     Nothing,
 }
 
@@ -36,6 +36,11 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
         // Its content matters: one of that name that someone else made is no substitute.
         Effect::Create(object @ Object::Secret(_)) => requests.create_ours(object).await.map(|()| Did::It),
         Effect::Create(object) => requests.create(object).await,
+        Effect::DeleteClaim { name, uid, version } => {
+            requests
+                .delete(Kind::Claim, name, uid, Some(version.clone()))
+                .await
+        }
         effect => requests.change(effect).await.map(|()| Did::It),
     }
 }
@@ -146,12 +151,12 @@ impl Requests<'_> {
         }
     }
 
-    /// Everything but making an object.
+    /// Everything but making an object and deleting a claim.
     async fn change(&self, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
-            Effect::Create(_) => Ok(()),
+            Effect::Create(_) | Effect::DeleteClaim { .. } => Ok(()),
             Effect::Apply(object) => self.apply(object).await,
-            Effect::Delete { kind, name, uid } => self.delete(*kind, name, uid).await,
+            Effect::Delete { kind, name, uid } => self.delete(*kind, name, uid, None).await.map(drop),
             Effect::Annotate {
                 kind,
                 name,
@@ -159,6 +164,20 @@ impl Requests<'_> {
                 annotations,
             } => {
                 let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
+                self.merge(*kind, name, &patch).await
+            }
+            Effect::Label {
+                kind,
+                name,
+                uid,
+                labels,
+            } => {
+                let labels = json!({"metadata": {"labels": labels}});
+                let mut patch = match kind {
+                    Kind::Set => json!({"spec": {"template": labels}, "metadata": {}}),
+                    _ => labels,
+                };
+                patch["metadata"]["uid"] = json!(uid);
                 self.merge(*kind, name, &patch).await
             }
             Effect::Amend(change) => self.merge(Kind::Secret, &change.name, &amended(change)).await,
@@ -206,19 +225,25 @@ impl Requests<'_> {
             .map(drop)
     }
 
-    async fn delete(&self, kind: Kind, name: &str, uid: &str) -> Result<(), kube::Error> {
+    async fn delete(
+        &self,
+        kind: Kind,
+        name: &str,
+        uid: &str,
+        resource_version: Option<String>,
+    ) -> Result<Did, kube::Error> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_owned()),
-                resource_version: None,
+                resource_version,
             }),
             ..DeleteParams::default()
         };
         match self.api(&kind.resource()).delete(name, &params).await {
             // It is gone, or another is there.
-            Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
-            other => other.map(drop),
+            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Did::Nothing),
+            other => other.map(|_| Did::It),
         }
     }
 

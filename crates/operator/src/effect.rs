@@ -22,11 +22,24 @@ pub enum Effect {
     Apply(Object),
     /// Delete an object: this one, not another of its name.
     Delete { kind: Kind, name: String, uid: String },
+    /// Delete a claim with all that is on its volume: this one, and only if it is still as it was seen.
+    DeleteClaim {
+        name: String,
+        uid: String,
+        version: String,
+    },
     Annotate {
         kind: Kind,
         name: String,
         uid: String,
         annotations: BTreeMap<String, String>,
+    },
+    /// Label a pod, or the pods that a ReplicaSet makes from now on.
+    Label {
+        kind: Kind,
+        name: String,
+        uid: String,
+        labels: BTreeMap<String, String>,
     },
     /// Change a Secret, if it is still as it was seen.
     Amend(Amendment),
@@ -61,7 +74,9 @@ impl Effect {
             }
             Effect::Amend(change) => &change.name,
             Effect::Delete { name, .. }
+            | Effect::DeleteClaim { name, .. }
             | Effect::Annotate { name, .. }
+            | Effect::Label { name, .. }
             | Effect::Adopt { name, .. }
             | Effect::Grow { name, .. }
             | Effect::Finalizers { name, .. } => name,
@@ -75,7 +90,9 @@ impl fmt::Display for Effect {
             Effect::Create(object) => write!(f, "create {object}"),
             Effect::Apply(object) => write!(f, "update {object}"),
             Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
+            Effect::DeleteClaim { name, .. } => write!(f, "delete PersistentVolumeClaim {name}"),
             Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
+            Effect::Label { kind, name, .. } => write!(f, "label {kind:?} {name}"),
             Effect::Amend(change) => write!(f, "change Secret {}", change.name),
             Effect::Adopt { name, .. } => write!(f, "adopt EtcdPeer {name}"),
             Effect::Grow { name, storage, .. } => {
@@ -166,7 +183,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// Kinds that are deleted or annotated.
+/// Kinds that are deleted or annotated. Claims are only annotated: see [`Effect::DeleteClaim`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {

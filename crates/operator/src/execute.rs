@@ -1,26 +1,24 @@
 //! Steps of the ground, as requests to the API server. Every step can be asked for again blindly.
 //!
 //! In: a step, and the objects it was planned on. Out: [`Effect`]s in order, what to tell people, or why not. Never: a
-//! go-ahead for a pod that was not looked at, or before the claim says that its volume was started; a claim deleted
-//! while a pod may use it.
+//! go-ahead for a pod that was not looked at, or before the claim says that its volume was started; more than a step says.
 
 use std::collections::BTreeMap;
 
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
-use quorate_core::model::{Generation, Ordinal, Version};
+use quorate_core::model::{Generation, Ordinal, StorageId, Version};
 use quorate_core::plan::{StartHow, Step};
 use quorate_pod::contract::{FORMAT, GoAhead, START_ANNOTATION};
 
 use crate::build::Plot;
 use crate::build::peer::peer;
 use crate::effect::{Effect, Kind, News, Object};
-use crate::ending::{claim_deleted, take_claim};
 use crate::names::VOLUME_ANNOTATION;
 use crate::observe::Objects;
 use crate::pod_state::Stage;
 use crate::record::VolumeRecord;
-use crate::slot::{Claim, SlotObjects};
+use crate::slot::SlotObjects;
 
 /// What a step comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,17 +50,18 @@ impl Executor<'_> {
                 ordinal,
                 generation,
                 version,
-            } => self.keeping_its_claim(*ordinal, self.provide(*ordinal, *generation, *version)),
+            } => self.keeping_its_claim(*ordinal, self.provide(*ordinal, *generation, *version)?),
             Step::Start {
                 ordinal,
                 generation,
                 how,
                 version,
             } => self.keeping_its_claim(*ordinal, self.start(*ordinal, *generation, how, *version)?),
-            Step::Stop { ordinal, .. } => Ok(self.take_down(*ordinal, false)),
-            Step::SetAside { ordinal, .. } => Ok(self.scaled_away(*ordinal)),
-            // Kept on the volume itself, and thinned out there.
-            Step::DropAside { .. } => Ok(Done::default()),
+            Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } => Ok(self.take_down(*ordinal)),
+            Step::Discard { ordinal, storage } => Ok(self.discard(*ordinal, storage)),
+            Step::SetAside { .. } | Step::DropAside { .. } => {
+                Err("old data is kept on the volume itself, and thinned out there".to_owned())
+            }
             Step::AddLearner { .. }
             | Step::Promote { .. }
             | Step::Remove { .. }
@@ -70,7 +69,7 @@ impl Executor<'_> {
         }
     }
 
-    fn provide(&self, ordinal: Ordinal, generation: Generation, version: Version) -> Done {
+    fn provide(&self, ordinal: Ordinal, generation: Generation, version: Version) -> Result<Done, String> {
         let slot = self.objects.slot(ordinal);
         let name = self.plot.names.member(ordinal).to_string();
         match &slot.peer {
@@ -81,22 +80,22 @@ impl Executor<'_> {
                     (generation, version, self.config),
                     self.memory,
                 );
-                Done {
+                Ok(Done {
                     effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
                     news: vec![News::done(
                         "PeerCreated",
                         ("EtcdPeer", &name),
                         format!("Created a new EtcdPeer with name {name:?}"),
                     )],
-                }
+                })
             }
-            Some(peer) if peer.deleting => Done::default(),
+            Some(peer) if peer.deleting => Ok(Done::default()),
             Some(peer)
                 if peer.generation == generation && peer.config == self.config && peer.version == version =>
             {
-                self.make_pod_anew(&slot)
+                Ok(self.make_pod_anew(&slot))
             }
-            Some(_) => self.take_down(ordinal, false),
+            Some(_) => Err("its EtcdPeer was made for something else".to_owned()),
         }
     }
 
@@ -123,8 +122,7 @@ impl Executor<'_> {
             return Err("its EtcdPeer is gone".to_owned());
         };
         if peer.version != version || peer.generation != generation {
-            // What it was made for is not what is wanted any more; the next pass has another made.
-            return Ok(self.take_down(ordinal, false));
+            return Err("its EtcdPeer was made for something else".to_owned());
         }
         let Some((pod, report)) = slot.parked() else {
             return Ok(self.make_pod_anew(&slot));
@@ -178,28 +176,23 @@ impl Executor<'_> {
         })
     }
 
-    fn take_down(&self, ordinal: Ordinal, with_claim: bool) -> Done {
+    fn take_down(&self, ordinal: Ordinal) -> Done {
         let name = self.plot.names.member(ordinal).to_string();
-        take_down(&self.objects.slot(ordinal), &name, with_claim)
+        take_down(&self.objects.slot(ordinal), &name)
     }
 
-    /// The claim says that no member is on it before its EtcdPeer is to take it along: by then the EtcdCluster, which
-    /// remembers it, may be gone.
-    fn scaled_away(&self, ordinal: Ordinal) -> Done {
-        let mut done = self.take_down(ordinal, true);
-        let (slot, remembered) = (self.objects.slot(ordinal), self.memory.slot(ordinal));
-        let idle = remembered.mark == Mark::Never && remembered.member.is_none();
-        // One without a record may hold anything, unless it is remembered that its member is gone.
-        let recorded = |c: &&Claim| c.record.as_ref().map_or(Generation(0), |r| r.generation);
-        let former = |c: &&Claim| recorded(c) < remembered.generation;
-        let claim = slot.claim.as_ref().filter(former);
-        if let Some(claim) = claim.filter(|_| idle && slot.peer.is_some() && !done.effects.is_empty()) {
-            let record = VolumeRecord::of(self.memory, ordinal, "");
-            let name = self.plot.names.member(ordinal).to_string();
-            let noted = annotate(Kind::Claim, (&name, &claim.uid), VOLUME_ANNOTATION, record.text());
-            done.effects.insert(0, noted);
+    fn discard(&self, ordinal: Ordinal, storage: &StorageId) -> Done {
+        let name = self.plot.names.member(ordinal).to_string();
+        let message = format!("Deleted the claim {name:?} of a member that was scaled away");
+        let about = ("PersistentVolumeClaim", name.as_str());
+        Done {
+            news: vec![News::done("ClaimDeleted", about, message)],
+            effects: vec![Effect::DeleteClaim {
+                name: name.clone(),
+                uid: storage.uid.clone(),
+                version: storage.version.clone(),
+            }],
         }
-        done
     }
 
     /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
@@ -236,39 +229,20 @@ fn annotate(kind: Kind, (name, uid): (&str, &str), key: &str, value: String) -> 
     }
 }
 
-/// The EtcdPeer goes, and with it its ReplicaSet and pod; its claim only if the member was scaled away.
-pub(crate) fn take_down(slot: &SlotObjects, name: &str, with_claim: bool) -> Done {
-    let Some(peer) = slot.peer.as_ref() else {
-        // Someone deleted the EtcdPeer before; what it would have taken along goes by itself.
-        let claim = slot.claim.as_ref();
-        let unused = slot.set.is_none() && slot.pods.is_empty();
-        let claim = claim.filter(|c| with_claim && !c.deleting && unused);
-        let effects = claim.map(|claim| Effect::Delete {
-            kind: Kind::Claim,
-            name: name.to_owned(),
-            uid: claim.uid.clone(),
-        });
-        return Done {
-            news: effects.iter().map(|_| claim_deleted(name)).collect(),
-            effects: effects.into_iter().collect(),
-        };
+/// The EtcdPeer goes, and with it its ReplicaSet and pod. Its claim stays.
+pub(crate) fn take_down(slot: &SlotObjects, name: &str) -> Done {
+    let Some(peer) = slot.peer.as_ref().filter(|p| !p.deleting) else {
+        return Done::default();
     };
-    let mut done = Done::default();
-    if peer.deleting {
-        return done;
-    }
-    if with_claim && !peer.takes_claim {
-        done.effects.push(take_claim(name, peer));
-    }
-    done.effects.push(Effect::Delete {
-        kind: Kind::Peer,
-        name: name.to_owned(),
-        uid: peer.uid.clone(),
-    });
     let message = format!("Removed EtcdPeer with name {name:?}");
-    done.news
-        .push(News::done("PeerRemoved", ("EtcdPeer", name), message));
-    done
+    Done {
+        news: vec![News::done("PeerRemoved", ("EtcdPeer", name), message)],
+        effects: vec![Effect::Delete {
+            kind: Kind::Peer,
+            name: name.to_owned(),
+            uid: peer.uid.clone(),
+        }],
+    }
 }
 
 #[cfg(test)]

@@ -260,6 +260,7 @@ mod tests {
             version: Version::new(3, 6, 1),
             config: String::new(),
             paused: false,
+            frozen: None,
         };
         let observed = Observed {
             at: Time(0),

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::Generation;
 
-use crate::names::{CLAIM_FINALIZER, Names, VOLUME_ANNOTATION};
+use crate::names::{CLAIM_FINALIZER, Names, ROLE_LABEL, VOLUME_ANNOTATION};
 use crate::observe::Objects;
 use crate::record::VolumeRecord;
 use crate::slot::{Claim, Owner, Peer};
@@ -46,7 +46,7 @@ impl Seen {
                 continue;
             };
             let slot = objects.slots.entry(ordinal).or_default();
-            (slot.set, slot.set_fails) = (set.uid(), failure(set));
+            (slot.set, slot.set_fails, slot.set_role) = (set.uid(), failure(set), role(set));
         }
         for pod in &self.pods {
             let peer = pod.labels().get(quorate_pod::contract::PEER_LABEL);
@@ -70,6 +70,7 @@ fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
     });
     Claim {
         uid: claim.uid().unwrap_or_default(),
+        version: claim.resource_version().unwrap_or_default(),
         deleting: claim.metadata.deletion_timestamp.is_some(),
         record: record.and_then(|text| VolumeRecord::read(text)),
         unbound,
@@ -81,6 +82,18 @@ fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
 pub fn requested(spec: &PersistentVolumeClaimSpec) -> Option<&str> {
     let requests = spec.resources.as_ref()?.requests.as_ref()?;
     requests.get("storage").map(|quantity| quantity.0.as_str())
+}
+
+/// The role in the labels of the pods that a ReplicaSet makes.
+fn role(set: &ReplicaSet) -> Option<String> {
+    let template = set.spec.as_ref()?.template.as_ref()?;
+    template
+        .metadata
+        .as_ref()?
+        .labels
+        .as_ref()?
+        .get(ROLE_LABEL)
+        .cloned()
 }
 
 /// Why a ReplicaSet cannot make its pod: a quota, a policy, a limit.
@@ -96,7 +109,7 @@ fn read_peer(peer: &EtcdPeer, cluster_uid: &str) -> Option<Peer> {
     let start = peer.spec.start.clone().unwrap_or_default();
     let owner = owner(peer, cluster_uid);
     let theirs = matches!(owner, Owner::Former | Owner::Other(_));
-    let (ours, finalizers) = peer
+    let (ours, others) = peer
         .finalizers()
         .iter()
         .cloned()
@@ -104,8 +117,7 @@ fn read_peer(peer: &EtcdPeer, cluster_uid: &str) -> Option<Peer> {
     Some(Peer {
         uid: peer.uid()?,
         deleting: peer.metadata.deletion_timestamp.is_some() || theirs,
-        takes_claim: !ours.is_empty(),
-        finalizers,
+        obsolete_finalizer: (!ours.is_empty()).then_some(others),
         owner,
         version: peer.spec.version.parse().ok()?,
         generation: Generation(start.generation),

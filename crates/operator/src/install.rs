@@ -1,11 +1,12 @@
 //! Everything that installs the operator, as one stream of YAML documents.
 //!
 //! In: [`Settings`]. Out: definitions, namespace, account, rights, Deployment and Services, and if asked for the webhook's
-//! configurations, in an order in which `kubectl apply -f -` can take them. Applying the stream again changes nothing.
+//! configurations and NetworkPolicies, in an order in which `kubectl apply -f -` can take them. Applying the stream again changes nothing.
 //!
 //! What must never happen: a right that is not listed one by one; a document that only some API servers read alike.
 
 mod deployment;
+mod network;
 mod rights;
 mod stream;
 
@@ -31,6 +32,13 @@ pub struct Settings {
     pub replicas: u32,
     /// With the admission webhook.
     pub webhook: bool,
+    /// The only namespace that clusters may live in; it has rights nowhere else then.
+    pub watch_namespace: Option<String>,
+    pub network_policy: bool,
+    /// The repository of etcd's images, where it is not the usual one.
+    pub etcd_repository: Option<String>,
+    /// Secrets with which the operator's own image is pulled.
+    pub pull_secrets: Vec<String>,
 }
 
 impl Default for Settings {
@@ -40,6 +48,10 @@ impl Default for Settings {
             image: concat!("quorate:", env!("CARGO_PKG_VERSION")).to_owned(),
             replicas: 1,
             webhook: false,
+            watch_namespace: None,
+            network_policy: false,
+            etcd_repository: None,
+            pull_secrets: Vec::new(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Who of several operators works: the holder of one Lease.
 //!
 //! In: a Lease in the operator's own namespace. Out: until when this one may act. The holder counts from before its
-//! last successful renewal was sent; the others from when they saw it, so that clocks need not agree.
+//! last successful renewal was sent, and counts the time for which its machine was suspended; the others from when they
+//! saw it, so that clocks need not agree.
 //! Never: an effect begun that could end after the Lease has.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +12,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use crate::apply::is;
@@ -30,15 +32,31 @@ const NO_PULSE: Duration = Duration::from_millis(250);
 /// How long it takes at most to give it back: who stops the operator waits for it.
 const GIVE_BACK: Duration = Duration::from_secs(3);
 
+/// A time since the machine was started. It goes on while the machine is suspended, as the Lease does.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+struct SinceBoot(Duration);
+
+impl SinceBoot {
+    fn now() -> SinceBoot {
+        let time = clock_gettime(ClockId::Boottime);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+        SinceBoot(Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0)))
+    }
+}
+
 /// Until when this operator may act; shared with whoever acts.
 #[derive(Clone, Debug, Default)]
-pub struct Tenure(Arc<Mutex<Option<Instant>>>);
+pub struct Tenure(Arc<Mutex<Option<SinceBoot>>>);
 
 impl Tenure {
     /// May something begin that takes up to `needs`?
     pub fn covers(&self, needs: Duration) -> bool {
+        self.covers_at(SinceBoot::now(), needs)
+    }
+
+    fn covers_at(&self, now: SinceBoot, needs: Duration) -> bool {
         let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() + needs < until)
+        until.is_some_and(|until| now.0 + needs < until.0)
     }
 
     /// Does it hold the Lease?
@@ -46,7 +64,7 @@ impl Tenure {
         self.covers(Duration::ZERO)
     }
 
-    fn set(&self, until: Option<Instant>) {
+    fn set(&self, until: Option<SinceBoot>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 }
@@ -106,11 +124,11 @@ impl Candidate {
                 tokio::time::sleep(NO_PULSE).await;
                 continue;
             }
-            let asked = Instant::now();
+            let asked = SinceBoot::now();
             let held = tokio::time::timeout(RETRY * 2, self.round()).await;
             let pause = match held {
                 Ok(Ok(true)) => {
-                    self.tenure.set(Some(asked + DURATION));
+                    self.tenure.set(Some(SinceBoot(asked.0 + DURATION)));
                     RENEW
                 }
                 Ok(Ok(false)) => {
@@ -210,6 +228,24 @@ fn won(asked: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_for_which_the_machine_was_suspended_counts() {
+        let uptime = || {
+            let text = std::fs::read_to_string("/proc/uptime").expect("readable");
+            let seconds = text.split(' ').next().and_then(|s| s.parse().ok());
+            Duration::from_secs_f64(seconds.expect("a number"))
+        };
+        // What Linux calls uptime goes on in a suspended machine. It is told in hundredths.
+        let (before, now, after) = (uptime(), SinceBoot::now(), uptime());
+        let hundredth = Duration::from_millis(10);
+        assert!(before <= now.0 + hundredth && now.0 <= after + hundredth);
+        let tenure = Tenure::default();
+        assert!(!tenure.covers_at(now, Duration::ZERO), "it never had the Lease");
+        tenure.set(Some(SinceBoot(now.0 + DURATION)));
+        assert!(tenure.covers_at(now, DURATION - hundredth));
+        assert!(!tenure.covers_at(SinceBoot(now.0 + DURATION), Duration::ZERO));
+    }
 
     #[test]
     fn work_that_has_not_begun_or_hangs_has_no_pulse() {

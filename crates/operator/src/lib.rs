@@ -15,7 +15,6 @@ pub mod apply;
 mod ask;
 pub mod build;
 pub mod effect;
-pub mod ending;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod events;
 pub mod execute;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_core::Memory;
 use quorate_core::model::{MemberName, Ordinal, PeerUrl};
 use quorate_pod::contract::{CLUSTER_LABEL, MemberRef, PEER_LABEL};
 
@@ -14,7 +15,9 @@ pub const VOLUME_ANNOTATION: &str = "etcd.improbable.io/volume";
 pub const GENERATION_ANNOTATION: &str = "etcd.improbable.io/generation";
 pub const VERSION_ANNOTATION: &str = "etcd.improbable.io/version";
 pub const CONFIG_ANNOTATION: &str = "etcd.improbable.io/config";
-/// Keeps an EtcdPeer until its claim is deleted. Only a peer that was scaled away carries it.
+/// A member's role in its pod's labels: clients are sent to voters, and budgets count them.
+pub const ROLE_LABEL: &str = "etcd.improbable.io/role";
+/// Kept an EtcdPeer until its claim was deleted, before that was a step of the plan.
 pub const CLAIM_FINALIZER: &str = "etcdpeer.etcd.improbable.io/pvc-cleanup";
 
 pub const CLIENT_PORT: i32 = 2379;
@@ -116,10 +119,44 @@ impl Names {
         labels
     }
 
+    /// The labels of pods of members that vote.
+    pub fn voter_labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.labels();
+        labels.insert(ROLE_LABEL.to_owned(), Role::Voter.as_str().to_owned());
+        labels
+    }
+
     /// The same as a selector in text.
     pub fn selector(&self) -> String {
         let pairs: Vec<String> = self.labels().iter().map(|(k, v)| format!("{k}={v}")).collect();
         pairs.join(",")
+    }
+}
+
+/// What a member is in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Voter,
+    /// It takes no client's requests, and nothing is lost with it.
+    Learner,
+}
+
+impl Role {
+    /// The role of a slot's member. The first members vote from the start, others once they were promoted.
+    pub fn of(memory: &Memory, ordinal: Ordinal) -> Role {
+        let slot = memory.slot(ordinal);
+        let votes = match slot.member {
+            Some(_) => slot.voter,
+            None => memory.cluster.is_none(),
+        };
+        if votes { Role::Voter } else { Role::Learner }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Voter => "voter",
+            Role::Learner => "learner",
+        }
     }
 }
 

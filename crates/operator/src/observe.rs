@@ -137,6 +137,7 @@ mod tests {
             version: Version::new(3, 6, 1),
             db_size: 0,
             db_in_use: 0,
+            alarms: Default::default(),
             healthy: true,
         }
     }
@@ -163,6 +164,7 @@ mod tests {
             version: Version::new(3, 6, 1),
             config: String::new(),
             paused: false,
+            frozen: None,
         };
         let memory = Memory {
             cluster: memory,

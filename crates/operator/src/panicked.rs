@@ -4,6 +4,7 @@
 //! only some may read; that goes to the log.
 
 use kube::ResourceExt;
+use quorate_core::reason::StatusReason;
 
 use crate::effect::News;
 use crate::events::log_line;
@@ -13,7 +14,7 @@ use crate::status::held;
 use crate::trouble::EFFECT_LIMIT;
 
 /// The reason in the conditions, the event and the figures.
-pub(crate) const REASON: &str = "PassPanicked";
+pub(crate) const REASON: &str = StatusReason::PassPanicked.name();
 const TEXT: &str = "a pass over this cluster panicked, which is a bug in quorate; the operator's log has the details. The \
                     members run on, nothing else is done about them, and the pass is tried again";
 

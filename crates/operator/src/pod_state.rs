@@ -4,13 +4,14 @@
 //! let through" from anything but the same rule that the gate in the pod goes by.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use kube::ResourceExt;
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
     CLUSTER_LABEL, ETCD_CONTAINER, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL, PREPARE_CONTAINER,
     Report, START_ANNOTATION,
 };
 
-use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
+use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, ROLE_LABEL, VERSION_ANNOTATION};
 
 /// How it begins when no node was found for a pod.
 pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
@@ -28,6 +29,8 @@ pub struct PodState {
     pub terminating: bool,
     /// What it was made for: the volume, the version, the configuration.
     pub made_for: Option<MadeFor>,
+    /// Its member's role, as its labels have it.
+    pub role: Option<String>,
     /// Its address, once it has one.
     pub ip: Option<String>,
     /// How far it has got.
@@ -95,6 +98,7 @@ impl PodState {
             created: meta.creation_timestamp.as_ref().map_or(Time(0), time),
             terminating: meta.deletion_timestamp.is_some(),
             made_for,
+            role: pod.labels().get(ROLE_LABEL).cloned(),
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
             stage: stage(pod, &report, told || alone),
             ready: ready(pod),

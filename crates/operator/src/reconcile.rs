@@ -15,22 +15,24 @@ use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::Members;
 use quorate_core::guard::Guards;
-use quorate_core::model::{Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token};
+use quorate_core::model::{
+    Frozen, Observed, Ordinal, Outcome, Process, Refused, Spec, StepResult, Time, Token,
+};
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
+use quorate_core::reason::StatusReason;
 use quorate_core::{Decision, Memory, Plan, Step, decide};
 use serde_json::json;
 
 use crate::apply::{FIELD_MANAGER, is, plain};
 use crate::build::{Images, Plot};
 use crate::effect::News;
-use crate::ending::endings;
 use crate::events::{Reporter, come_to_block, done_by_etcd};
 use crate::execute::{Done, Executor};
 use crate::figures::Figures;
 use crate::lease::Tenure;
 use crate::names::Names;
 use crate::observe::{Look, Objects};
-use crate::pass::{remembered, stored, wanted};
+use crate::pass::{asked, recalled, stored, wanted};
 use crate::record::speaks_tls;
 use crate::schedule::SOONEST;
 use crate::status::{Seen, held, ownerless, refused};
@@ -38,7 +40,7 @@ use crate::tls::secure::{self, Secured};
 pub use crate::trouble::Failed;
 pub(crate) use crate::trouble::in_time;
 use crate::trouble::{EFFECT_LIMIT, Trouble};
-use crate::upkeep::{growth, upkeep};
+use crate::upkeep::{growth, release, upkeep};
 use crate::watch::Watches;
 
 /// The time between two looks at a cluster at rest. Its members are asked, not the API server.
@@ -92,6 +94,7 @@ struct Pass<'a> {
     resource: &'a EtcdCluster,
     cluster: &'a Cluster,
     warnings: Vec<String>,
+    manifest: Option<String>,
     spec: Spec,
     plot: Plot<'a>,
     objects: Objects,
@@ -123,10 +126,23 @@ impl Shared {
             return Ok(Some(SOONEST)); // The watch has yet to show what was written.
         }
         kept.replaced = None;
-        let (cluster, warnings) = match quorate_api::crd::resolve(&resource) {
-            Ok(resolved) => resolved,
-            Err(faults) => return self.hold(&resource, "Invalid", &faults.to_string(), kept).await,
+        let stored = match stored(&resource) {
+            Ok(stored) => stored,
+            Err(why) => {
+                let reason = StatusReason::UnreadableMemory.name();
+                return self.hold(&resource, reason, &why, kept).await;
+            }
         };
+        let asked = match asked(&resource, stored.as_ref()) {
+            Ok(asked) => asked,
+            Err(why) => {
+                return self
+                    .hold(&resource, BlockReason::Invalid.name(), &why, kept)
+                    .await;
+            }
+        };
+        let cluster = asked.cluster;
+        let mut frozen = asked.frozen;
         let Some(owner) = owner(&resource) else {
             return Ok(Some(AT_REST));
         };
@@ -138,19 +154,12 @@ impl Shared {
             trusted: None,
         };
         let objects = self.watches.members(names, &resource.uid().unwrap_or_default());
-        let before = match remembered(&resource, &cluster, names, &objects) {
-            Ok(before) => before,
-            Err(why) => return self.hold(&resource, "UnreadableMemory", &why, kept).await,
-        };
+        let before = stored.unwrap_or_else(|| recalled(&cluster, names, &objects));
         let before = if kept.taken_up { before } else { before.taken_up() };
         if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
-            let why = if cluster.tls {
-                "spec.tls: the data of this cluster is that of members that speak plain text; leave spec.tls out"
-            } else {
-                "spec.tls: the data of this cluster is that of members that speak TLS; write spec.tls as it was, {} for \
-                 quorate's own certificates"
-            };
-            return self.hold(&resource, "Invalid", why, kept).await;
+            let why = "spec.tls: the claims of this cluster are those of members that spoke otherwise; write spec.tls as it \
+                       was, or leave it out";
+            return self.hold(&resource, BlockReason::Invalid.name(), why, kept).await;
         }
         let mut material = None;
         let mut first = Done::default();
@@ -171,22 +180,37 @@ impl Shared {
                     kept.trouble = Trouble::default();
                     return Ok(Some(SOONEST));
                 }
-                Secured::Held(why) => return self.hold(&resource, "Certificates", &why, kept).await,
+                Secured::Frozen(ready, why) => {
+                    kept.members.renew(Some(ready.tls.clone()));
+                    material = Some(ready);
+                    frozen = frozen.or(Some(Frozen {
+                        reason: BlockReason::Certificates,
+                        detail: why,
+                    }));
+                }
+                Secured::Held(why) => {
+                    let reason = BlockReason::Certificates.name();
+                    return self.hold(&resource, reason, &why, kept).await;
+                }
             }
         }
         let plot = Plot {
             trusted: material.as_ref().map(|m| m.trusted.as_str()),
             ..plot
         };
-        let spec = wanted(&plot);
+        let spec = Spec {
+            frozen,
+            ..wanted(&plot)
+        };
         let pass = Pass {
             shared: self,
             names,
             resource: &resource,
             cluster: &cluster,
-            warnings: (warnings.iter().map(ToString::to_string))
+            warnings: (asked.warnings.into_iter())
                 .chain(material.as_ref().and_then(|m| m.advice.clone()))
                 .collect(),
+            manifest: asked.manifest,
             spec,
             plot,
             objects,
@@ -195,8 +219,7 @@ impl Shared {
         pass.run(before, kept).await.map(Some)
     }
 
-    /// The EtcdCluster is gone, or going. What was scaled away before still waits for its claim to be deleted, and
-    /// whoever deletes waits for that.
+    /// The EtcdCluster is gone, or going: Kubernetes takes along what it owns, and claims are nobody's.
     async fn finish(
         &self,
         names: &Names,
@@ -204,11 +227,15 @@ impl Shared {
     ) -> Result<Option<Duration>, Failed> {
         let uid = resource.and_then(ResourceExt::uid).unwrap_or_default();
         let objects = self.watches.members(names, &uid);
-        // Nothing is concluded from a memory that cannot be read: claims go only where it says so.
-        let Ok(memory) = resource.map_or(Ok(None), stored) else {
-            return Ok(Some(AT_REST));
+        let peers = objects
+            .slots
+            .iter()
+            .filter_map(|(o, slot)| Some((o, slot.peer.as_ref()?)));
+        let released = peers.filter_map(|(o, peer)| release(names.member(*o).as_str(), peer));
+        let done = Done {
+            effects: released.collect(),
+            ..Done::default()
         };
-        let done = endings(names, memory.as_ref(), &objects);
         let waits = resource.is_some() || !done.effects.is_empty();
         self.ask(resource, names, done).await?;
         if resource.is_none() {
@@ -267,8 +294,10 @@ impl Shared {
         next.status = Some(status);
         let (name, params) = (resource.name_any(), PostParams::default());
         let written = async { clusters.replace_status(&name, &params, &plain(&next)?).await };
-        in_time("store the status of the EtcdCluster", written).await?;
-        kept.replaced = resource.resource_version();
+        let written = in_time("store the status of the EtcdCluster", written).await?;
+        // One that says the same as before stays the same version, and no watch tells of it.
+        let before = resource.resource_version();
+        kept.replaced = before.filter(|before| written.resource_version().as_ref() != Some(before));
         Ok(())
     }
 }
@@ -320,7 +349,8 @@ impl Pass<'_> {
         let objects = &self.objects;
         kept.taken_up = true;
         let observed = self.look(objects, &before, kept).await;
-        let Decision { plan, memory } = decide(&self.spec, &observed, &before, now());
+        let Decision { plan, mut memory } = decide(&self.spec, &observed, &before, now());
+        memory.manifest = self.manifest.clone();
         self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
@@ -344,20 +374,19 @@ impl Pass<'_> {
         if plan.steps.is_empty() {
             failures.extend(self.show_peers(&seen).await.err());
         }
-        self.show(&seen, kept).await?;
+        let [first, upkeep, grown] = self.besides_steps(&memory, &observed);
+        let idle = [&first, &upkeep, &grown]
+            .iter()
+            .all(|done| done.effects.is_empty());
+        self.show(&seen, !idle || !plan.steps.is_empty(), kept).await?;
         self.tell(come_to_block(self.names, &plan, &mut kept.blocked))
             .await;
-        if !self.spec.paused {
-            // Before anything is restarted for them: what a pod finds is then what it was restarted for.
-            self.ask(self.first.clone()).await?;
-        }
-        failures.extend(self.maintain(objects, &memory, &observed).await);
+        // Before anything is restarted for them: what a pod finds is then what it was restarted for.
+        self.ask(first).await?;
+        failures.extend(self.shared.ask_each(self.resource, self.names, upkeep).await);
         let steps = self.carry_out(&plan, &observed, objects, &memory, kept).await;
         failures.extend(steps.err());
-        if !self.spec.paused {
-            let grown = growth(&self.plot, objects);
-            failures.extend(self.shared.ask_each(self.resource, self.names, grown).await);
-        }
+        failures.extend(self.shared.ask_each(self.resource, self.names, grown).await);
         if !plan.steps.is_empty() {
             failures.extend(self.show_peers(&seen).await.err());
         }
@@ -395,11 +424,12 @@ impl Pass<'_> {
         look.observed(objects, answers)
     }
 
-    /// Stores the memory, and shows what is known with it. Nothing is done if that fails.
-    async fn show(&self, seen: &Seen<'_>, kept: &mut Kept) -> Result<(), Failed> {
+    /// Stores the memory, and shows what is known with it. Nothing is done if that fails. Before something is done, what is
+    /// stored already is stored again: that fails if it is not what was read any more.
+    async fn show(&self, seen: &Seen<'_>, acts: bool, kept: &mut Kept) -> Result<(), Failed> {
         let last = self.resource.status.clone().unwrap_or_default();
         let next = seen.cluster(&last);
-        if next != last {
+        if acts || next != last {
             self.shared.store(self.resource, next, kept).await?;
         }
         Ok(())
@@ -424,17 +454,21 @@ impl Pass<'_> {
         Ok(())
     }
 
-    async fn maintain(&self, objects: &Objects, memory: &Memory, observed: &Observed) -> Vec<Failed> {
+    /// What is done besides the plan's steps: for certificates, for the objects of the cluster, for storage that is to grow.
+    fn besides_steps(&self, memory: &Memory, observed: &Observed) -> [Done; 3] {
         if self.spec.paused {
-            return Vec::new();
+            return Default::default();
         }
-        let whole = self.shared.watches.whole(self.names);
         let voters = observed
             .quorum
             .as_ref()
             .map(|q| q.members.iter().filter(|m| !m.learner).count());
-        let done = upkeep(&self.plot, memory, objects, &whole, voters);
-        self.shared.ask_each(self.resource, self.names, done).await
+        let whole = self.shared.watches.whole(self.names);
+        [
+            self.first.clone(),
+            upkeep(&self.plot, memory, &self.objects, &whole, voters),
+            growth(&self.plot, &self.objects),
+        ]
     }
 
     async fn carry_out(

@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Time, Version, Volume,
+    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage, StorageId, Time,
+    Version, Volume,
 };
 use quorate_pod::contract::{MemberRef, Report};
 
@@ -25,10 +26,8 @@ pub struct Peer {
     pub uid: String,
     /// It is being deleted.
     pub deleting: bool,
-    /// It carries the finalizer that has its claim deleted.
-    pub takes_claim: bool,
-    /// The other finalizers that it carries.
-    pub finalizers: Vec<String>,
+    /// Set if it carries the finalizer of former operators, which had it take its claim along: those that stay.
+    pub obsolete_finalizer: Option<Vec<String>>,
     pub owner: Owner,
     pub version: Version,
     pub generation: Generation,
@@ -53,6 +52,8 @@ pub enum Owner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     pub uid: String,
+    /// The resourceVersion that it was seen at.
+    pub version: String,
     /// It is being deleted.
     pub deleting: bool,
     /// What is written on it.
@@ -70,6 +71,8 @@ pub struct SlotObjects {
     pub claim: Option<Claim>,
     /// The uid of its ReplicaSet.
     pub set: Option<String>,
+    /// The role in the labels of the pods that its ReplicaSet makes.
+    pub set_role: Option<String>,
     /// Why its ReplicaSet cannot make a pod.
     pub set_fails: Option<String>,
     /// Its pods, oldest first.
@@ -169,9 +172,12 @@ impl SlotObjects {
             peer_url,
             volume,
             first_start,
-            leftovers: self.leftovers(ordinal, spec, memory),
-            asides: 0, // Kept on the volume itself, and thinned out there.
+            // Kept on the volume itself, and thinned out there.
+            leftovers: Vec::new(),
+            asides: 0,
             place,
+            made_for: self.peer.as_ref().filter(|p| !p.deleting).map(|p| p.version),
+            storage: self.storage(),
             process,
             status: None,
             deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),
@@ -191,22 +197,22 @@ impl SlotObjects {
         is_starved(exit).then(|| advice.to_owned())
     }
 
-    /// What is left of a member that was scaled away: its claim, and the EtcdPeer that takes it along.
-    fn leftovers(&self, ordinal: Ordinal, spec: &Spec, memory: &Memory) -> Vec<Generation> {
-        let slot = memory.slot(ordinal);
-        let gone = !spec.wants(ordinal) && slot.member.is_none() && slot.mark == Mark::Never;
-        let former = slot.generation.0.checked_sub(1).map(Generation);
-        let something = self.peer.is_some() || self.claim.is_some();
-        former.filter(|_| gone && something).into_iter().collect()
+    fn storage(&self) -> Option<Storage> {
+        let claim = self.claim.as_ref()?;
+        let started = |r: &VolumeRecord| r.mark != Mark::Never || r.member.is_some();
+        Some(Storage {
+            id: StorageId {
+                uid: claim.uid.clone(),
+                version: claim.version.clone(),
+            },
+            in_use: self.peer.is_some() || self.set.is_some() || !self.pods.is_empty(),
+            record: claim.record.as_ref().map(|r| (r.generation, started(r))),
+        })
     }
 
     fn process(&self, generation: Generation, known: bool, spec: &Spec, now: Time) -> (Process, Place) {
         let stopped = Process::Stopped { last: None };
-        let version = self.peer.as_ref().map_or(spec.version, |p| p.version);
-        let preparing = |why: &str| Place::Preparing {
-            version,
-            why: why.to_owned(),
-        };
+        let preparing = |why: &str| Place::Preparing { why: why.to_owned() };
         let alive = |p: &&PodState| matches!(p.stage, Stage::Running { .. } | Stage::Passing);
         let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
         // What is left of a pod on a node that was lost never goes. The volume's lock lets only one etcd run, so if a
@@ -221,8 +227,8 @@ impl SlotObjects {
             if let Some(Owner::Other(whose)) = self.peer.as_ref().map(|p| &p.owner) {
                 return (stopped, preparing(whose));
             }
-            let going = self.peer.is_some() || !self.pods.is_empty() || self.set.is_some();
-            // For no version in particular: what comes next is made when this is gone.
+            let claim_goes = self.claim.as_ref().is_some_and(|c| c.deleting);
+            let going = self.peer.is_some() || !self.pods.is_empty() || self.set.is_some() || claim_goes;
             return (
                 stopped,
                 if going {
@@ -239,7 +245,7 @@ impl SlotObjects {
                     None => preparing("its pod is being made"),
                 }
             } else {
-                Place::Absent
+                Place::Unfit
             };
             return (stopped, place);
         };
@@ -258,7 +264,7 @@ impl SlotObjects {
             return (process, Place::Ready);
         }
         if !peer.fits(generation, spec) {
-            return (stopped, Place::Absent);
+            return (stopped, Place::Unfit);
         }
         match &pod.stage {
             Stage::Coming(why) => {

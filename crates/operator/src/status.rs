@@ -6,6 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as K8sTime};
 use quorate_api::crd::{ClusterStatus, MemberStatus, PeerStatus};
 use quorate_core::model::{Observed, Ordinal, SlotView, Spec, Version, quorum};
+use quorate_core::reason::{StatusReason, WaitReason};
 use quorate_core::{Memory, Plan};
 
 use crate::names::Names;
@@ -127,9 +128,9 @@ impl Seen<'_> {
         let (reason, message) = match (block, wait) {
             (Some(block), _) => (block.reason.name(), block.detail.clone()),
             (None, Some(wait)) => (wait.reason.name(), wait.detail.clone()),
-            (None, None) if !self.plan.steps.is_empty() => ("Working", self.steps()),
+            (None, None) if !self.plan.steps.is_empty() => (StatusReason::Working.name(), self.steps()),
             (None, None) => (
-                "AsWanted",
+                StatusReason::AsWanted.name(),
                 format!("{healthy} healthy members of etcd {}", self.spec.version),
             ),
         };
@@ -137,15 +138,19 @@ impl Seen<'_> {
         let listed = self.observed.quorum.as_ref();
         let voters = listed.map_or(0, |q| q.members.iter().filter(|m| !m.learner).count());
         let serving = match listed {
+            Some(_) if healthy < quorum(voters) => (
+                StatusReason::Serving.name(),
+                format!("a quorum answers, though only {healthy} of {voters} voters did in time"),
+            ),
             Some(_) => (
-                "Serving",
+                StatusReason::Serving.name(),
                 format!(
                     "{healthy} of {voters} voters are healthy, {} are needed",
                     quorum(voters)
                 ),
             ),
             None => (
-                "NoQuorum",
+                WaitReason::NoQuorum.name(),
                 "no quorum of members answers; the members shown are as last seen".to_owned(),
             ),
         };
@@ -155,7 +160,7 @@ impl Seen<'_> {
             None => Holds {
                 kind: "Progressing",
                 status: Some(busy && block.is_none()),
-                reason: if busy { reason } else { "AtRest" },
+                reason: if busy { reason } else { StatusReason::AtRest.name() },
                 message: if busy {
                     message.clone()
                 } else {
@@ -182,7 +187,7 @@ impl Seen<'_> {
             Holds {
                 kind: "Blocked",
                 status: Some(block.is_some()),
-                reason: block.map_or("NotBlocked", |b| b.reason.name()),
+                reason: block.map_or(StatusReason::NotBlocked.name(), |b| b.reason.name()),
                 message: block.map_or(String::new(), |b| b.detail.clone()),
             },
         ];
@@ -190,7 +195,7 @@ impl Seen<'_> {
             all.push(Holds {
                 kind: "Warning",
                 status: Some(true),
-                reason: "Manifest",
+                reason: StatusReason::Manifest.name(),
                 message: self.warnings.join("; "),
             });
         }
@@ -220,9 +225,9 @@ impl Seen<'_> {
         let (reason, message) = match (block, wait) {
             (Some(block), _) => (block.reason.name(), block.detail.clone()),
             (None, Some(wait)) => (wait.reason.name(), wait.detail.clone()),
-            (None, None) if ready => ("Serving", "it serves".to_owned()),
+            (None, None) if ready => (StatusReason::Serving.name(), "it serves".to_owned()),
             (None, None) => (
-                "NotServing",
+                StatusReason::NotServing.name(),
                 "it does not answer, or reaches no quorum".to_owned(),
             ),
         };
@@ -250,11 +255,15 @@ pub fn held(
 ) -> ClusterStatus {
     let holds = |kind, status| Holds {
         kind,
-        status: Some(status),
+        status,
         reason,
         message: why.to_owned(),
     };
-    let new = [holds("Ready", false), holds("Blocked", true)];
+    let quorate = Holds {
+        message: "the members are not asked how they are until that is mended".to_owned(),
+        ..holds("Quorate", None)
+    };
+    let new = [holds("Ready", Some(false)), quorate, holds("Blocked", Some(true))];
     ClusterStatus {
         conditions: replaced(&last.conditions, new, generation, now),
         observed_generation: generation,
@@ -272,7 +281,7 @@ pub fn ownerless(
     let holds = Holds {
         kind: "Ready",
         status: Some(false),
-        reason: "NoCluster",
+        reason: StatusReason::NoCluster.name(),
         message: format!(
             "there is no EtcdCluster {:?} in this namespace, so nothing is done about this EtcdPeer; create that \
              EtcdCluster, which takes it up, or delete this. EtcdPeers are made by quorate; there is no need to",
@@ -395,16 +404,12 @@ mod tests {
         let told: Vec<_> = next.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
         let expected = [
             ("Ready", "False"),
-            ("Quorate", "True"),
+            ("Quorate", "Unknown"),
             ("Progressing", "False"),
             ("Blocked", "True"),
         ];
         assert_eq!(told, expected);
-        assert_eq!(
-            next.conditions[1..3],
-            last.conditions[1..3],
-            "not even their times"
-        );
+        assert_eq!(next.conditions[2], last.conditions[2], "not even its time");
         assert_eq!(next.conditions[0].last_transition_time.0, later);
         let next = refused(&last, ("RequestRefused", "exceeded quota"), Some(2), later);
         assert_eq!(next.conditions[2].reason, "RequestRefused");

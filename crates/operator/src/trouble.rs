@@ -8,6 +8,8 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
+use quorate_core::reason::StatusReason;
+
 use crate::apply::Did;
 use crate::effect::{Effect, News};
 
@@ -44,9 +46,9 @@ impl Failed {
     /// A word for programs.
     pub fn reason(&self) -> &'static str {
         if self.is_refusal() {
-            "RequestRefused"
+            StatusReason::RequestRefused.name()
         } else {
-            "NoAnswer"
+            StatusReason::NoAnswer.name()
         }
     }
 
@@ -139,23 +141,27 @@ where
 pub(crate) struct Asked<'a> {
     /// The names of objects for which not all was done.
     pub(crate) left: BTreeSet<&'a str>,
-    /// What was to be made, and was there already.
-    there: BTreeSet<String>,
+    /// What was to be made and was there already, or to be deleted and was not as it was seen.
+    not_done: BTreeSet<String>,
     pub(crate) failures: Vec<Failed>,
 }
 
 impl Asked<'_> {
     /// Takes in what an effect came to.
     pub(crate) fn add(&mut self, effect: &Effect, did: Did) {
-        if let (Did::Nothing, Effect::Create(object)) = (did, effect) {
-            self.there.insert(object.to_string());
-        }
+        match (did, effect) {
+            (Did::Nothing, Effect::Create(object)) => self.not_done.insert(object.to_string()),
+            (Did::Nothing, Effect::DeleteClaim { name, .. }) => {
+                self.not_done.insert(format!("PersistentVolumeClaim {name}"))
+            }
+            _ => return,
+        };
     }
 
     /// Did what this tells of happen?
     pub(crate) fn did(&self, news: &News) -> bool {
         let (kind, name) = &news.about;
-        !self.left.contains(name.as_str()) && !self.there.contains(&format!("{kind} {name}"))
+        !self.left.contains(name.as_str()) && !self.not_done.contains(&format!("{kind} {name}"))
     }
 }
 

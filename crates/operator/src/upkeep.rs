@@ -12,15 +12,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_api::Quantity;
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
-use quorate_core::memory::{ChangeKind, Mark};
 use quorate_core::model::Ordinal;
 
 use crate::build::{Plot, budget, claim, replica_set, service};
 use crate::effect::{Effect, Kind, News, Object};
-use crate::ending::{end, stay};
-use crate::execute::{Done, take_down};
+use crate::execute::Done;
 use crate::gather::requested;
-use crate::names::VOLUME_ANNOTATION;
+use crate::names::{ROLE_LABEL, Role, VOLUME_ANNOTATION};
 use crate::observe::Objects;
 use crate::record::VolumeRecord;
 use crate::slot::{Owner, Peer, SlotObjects};
@@ -42,32 +40,52 @@ pub fn upkeep(
     voters: Option<usize>,
 ) -> Done {
     let mut done = Done::default();
-    services(plot, whole, &mut done);
-    // Not while nobody knows how many voters there are: a budget must not shrink because etcd does not answer.
-    if let Some(voters) = voters {
-        budgets(plot, whole, voters, &mut done);
-    }
     for (ordinal, slot) in &objects.slots {
         member(plot, memory, *ordinal, slot, &mut done);
+    }
+    // What selects voters is made to once all pods say what they are: until then some voter would not be found.
+    let mut pods = objects
+        .slots
+        .values()
+        .flat_map(|slot| &slot.pods)
+        .filter(|pod| !pod.terminating);
+    let told_apart = pods.all(|pod| pod.role.is_some());
+    services(plot, whole, told_apart, &mut done);
+    // Not while nobody knows how many voters there are: a budget must not shrink because etcd does not answer.
+    if let Some(voters) = voters.filter(|_| told_apart) {
+        budgets(plot, whole, voters, &mut done);
     }
     done
 }
 
-fn services(plot: &Plot<'_>, whole: &Whole, done: &mut Done) {
+fn services(plot: &Plot<'_>, whole: &Whole, told_apart: bool, done: &mut Done) {
     for wanted in [service::headless(plot), service::for_clients(plot)] {
         let name = wanted.metadata.name.clone().unwrap_or_default();
-        if !whole.services.contains_key(&name) {
-            done.effects
-                .push(Effect::Create(Object::Service(Box::new(wanted))));
-            let message = format!("Created service with name {name:?}");
-            done.news
-                .push(News::done("ServiceCreated", ("Service", &name), message));
-        }
+        let (effect, reason, message) = match whole.services.get(&name) {
+            None => (
+                Effect::Create(Object::Service(Box::new(wanted))),
+                "ServiceCreated",
+                format!("Created service with name {name:?}"),
+            ),
+            Some(present) if told_apart && !service::fits(present, &wanted) => (
+                Effect::Apply(Object::Service(Box::new(wanted))),
+                "ServiceRepaired",
+                format!(
+                    "Repaired service with name {name:?}: its selector or ports were not those of the cluster"
+                ),
+            ),
+            Some(_) => continue,
+        };
+        done.effects.push(effect);
+        done.news.push(News::done(reason, ("Service", &name), message));
     }
 }
 
 fn budgets(plot: &Plot<'_>, whole: &Whole, voters: usize, done: &mut Done) {
-    let min = |b: &PodDisruptionBudget| b.spec.as_ref().and_then(|s| s.min_available.clone());
+    let told = |b: &PodDisruptionBudget| {
+        let spec = b.spec.clone().unwrap_or_default();
+        (spec.min_available, spec.selector)
+    };
     let name = &plot.names.cluster;
     let stay = budget::must_stay(voters, plot.cluster.replicas).unwrap_or_default();
     let (effect, reason, message) = match (budget::budget(plot, voters), &whole.budget) {
@@ -76,7 +94,7 @@ fn budgets(plot: &Plot<'_>, whole: &Whole, voters: usize, done: &mut Done) {
             "BudgetCreated",
             format!("Created the PodDisruptionBudget {name:?}: {stay} members must stay"),
         ),
-        (Some(wanted), Some(present)) if min(&wanted) != min(present) => (
+        (Some(wanted), Some(present)) if told(&wanted) != told(present) => (
             Effect::Apply(Object::Budget(Box::new(wanted))),
             "BudgetChanged",
             format!("Changed the PodDisruptionBudget {name:?}: {stay} members must stay"),
@@ -136,20 +154,11 @@ pub fn growth(plot: &Plot<'_>, objects: &Objects) -> Done {
 
 fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, done: &mut Done) {
     let name = plot.names.member(ordinal).to_string();
-    let going = slot.peer.as_ref().is_some_and(|p| p.deleting);
-    if !going && abandoned(plot, memory, ordinal, slot) {
-        let Done { effects, news } = take_down(slot, &name, true);
-        done.effects.extend(effects);
-        done.news.extend(news);
+    let Some(peer) = &slot.peer else { return };
+    done.effects.extend(release(&name, peer));
+    if peer.deleting {
         return;
     }
-    let Some(peer) = &slot.peer else { return };
-    if peer.deleting {
-        return end(plot.names, Some(memory), ordinal, slot, done);
-    }
-    let wanted = ordinal.0 < plot.cluster.replicas;
-    done.effects
-        .extend(stay(plot.names, memory, ordinal, (wanted, slot)));
     if let Owner::Nobody(others) = &peer.owner {
         adopt(plot, (&name, peer), others, done);
     }
@@ -162,15 +171,38 @@ fn member(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects
         );
         done.news.push(News::done("ClaimCreated", about, message));
     }
-    if slot.set.is_none() {
+    let role = Role::of(memory, ordinal);
+    if let Some(set) = &slot.set {
+        label(slot, (&name, set), role, done);
+    } else {
         let owner = owner_of_set(&name, &peer.uid);
-        let made = replica_set::replica_set(plot, ordinal, peer, owner);
+        let made = replica_set::replica_set(plot, ordinal, (peer, role), owner);
         done.effects.push(Effect::Create(Object::Set(Box::new(made))));
         let message = format!("Created the ReplicaSet {name:?}");
         done.news
             .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
     }
     record(memory, ordinal, slot, &name, done);
+}
+
+/// Says of a member's pod, and of those that come after it, what the member is.
+fn label(slot: &SlotObjects, (name, set): (&str, &str), role: Role, done: &mut Done) {
+    let other = |present: &Option<String>| present.as_deref() != Some(role.as_str());
+    let label = |kind, name: &str, uid: &str| Effect::Label {
+        kind,
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        labels: BTreeMap::from([(ROLE_LABEL.to_owned(), role.as_str().to_owned())]),
+    };
+    if other(&slot.set_role) {
+        done.effects.push(label(Kind::Set, name, set));
+    }
+    let pods = slot
+        .pods
+        .iter()
+        .filter(|pod| !pod.terminating && other(&pod.role));
+    done.effects
+        .extend(pods.map(|pod| label(Kind::Pod, &pod.name, &pod.uid)));
 }
 
 /// An EtcdPeer that was left behind when its EtcdCluster was deleted is taken up again, with the member in it. If it is
@@ -188,19 +220,14 @@ fn adopt(plot: &Plot<'_>, (name, peer): (&str, &Peer), others: &[OwnerReference]
         .push(News::done("PeerAdopted", ("EtcdPeer", name), message));
 }
 
-/// Was the place made for a member that is not wanted any more, before anything was started in it? No plan knows of such
-/// a slot: nothing of it is remembered. The claim says so itself; one that says anything else is left to people.
-fn abandoned(plot: &Plot<'_>, memory: &Memory, ordinal: Ordinal, slot: &SlotObjects) -> bool {
-    let remembered = memory.slot(ordinal);
-    let url = plot.names.peer_url(ordinal, plot.cluster.tls);
-    let joins = matches!(&memory.change, Some(change) if change.kind == ChangeKind::AddLearner(url));
-    let forming = memory.cluster.is_none() && memory.bootstrap.is_some();
-    let idle = remembered.mark == Mark::Never && remembered.member.is_none() && !joins && !forming;
-    let unused = slot.claim.as_ref().is_none_or(|claim| {
-        let record = claim.record.as_ref();
-        record.is_some_and(|r| r.mark == Mark::Never && r.generation == remembered.generation)
-    });
-    idle && unused && ordinal.0 >= plot.cluster.replicas
+/// Takes the finalizer of former operators off, which would have it wait for ever.
+pub fn release(name: &str, peer: &Peer) -> Option<Effect> {
+    let finalizers = peer.obsolete_finalizer.clone()?;
+    Some(Effect::Finalizers {
+        name: name.to_owned(),
+        uid: peer.uid.clone(),
+        finalizers,
+    })
 }
 
 /// Puts the volume that a pod has looked at on record, and keeps the record up to date. A record of the same generation

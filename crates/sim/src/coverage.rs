@@ -33,6 +33,13 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
         "etcd says it of voters that never told their name; a learner answers only after it has, and is promoted only \
          when it answers. A few worlds in ten thousand meet it, through a member that lags. etcd/tests.rs reaches it",
     ),
+    ("block", "NoSpace", "the model's etcd raises no alarms"),
+    ("block", "Corrupt", "the model's etcd raises no alarms"),
+    (
+        "step",
+        "Discard",
+        "a machine keeps what it holds. The worlds of Kubernetes reach it",
+    ),
     (
         "block",
         "VolumeDeletionPending",

@@ -144,6 +144,7 @@ impl Case {
             version: if self.upgrade { NEW } else { OLD },
             config: "config-0".into(),
             paused: false,
+            frozen: None,
         }
     }
 
@@ -206,6 +207,7 @@ impl Case {
             version: OLD,
             db_size: 4096,
             db_in_use: 4096,
+            alarms: Default::default(),
             healthy: state.runs == Runs::Well,
         };
         SlotView {
@@ -218,6 +220,8 @@ impl Case {
             },
             leftovers: Vec::new(),
             place: Where::Ready,
+            made_for: None,
+            storage: None,
             asides: 0,
             process: if state.runs == Runs::Stopped {
                 Process::Stopped { last: None }
@@ -240,6 +244,8 @@ impl Case {
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
             place: Where::Ready,
+            made_for: None,
+            storage: None,
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,

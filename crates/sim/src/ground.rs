@@ -272,7 +272,7 @@ impl Ground {
                 .filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
             old.map(|(g, _)| *g).collect()
         });
-        let where_to = self.where_to(slot, generation, config);
+        let (where_to, made_for) = self.where_to(slot, generation, config);
         let volume = if where_to == Where::Ready {
             volume
         } else {
@@ -284,6 +284,8 @@ impl Ground {
             first_start,
             leftovers,
             place: where_to,
+            made_for,
+            storage: None,
             asides: slot.asides.len() as u32,
             process: self.process(slot),
             status: self.status(ordinal),
@@ -294,24 +296,23 @@ impl Ground {
         }
     }
 
-    /// Is there a pod for this volume and configuration?
-    fn where_to(&self, slot: &Slot, generation: Generation, config: &str) -> Where {
+    /// Is there a pod for this volume and configuration, and for which version was it made?
+    fn where_to(&self, slot: &Slot, generation: Generation, config: &str) -> (Where, Option<Version>) {
         if !self.pods || !matches!(slot.process, Proc::Stopped { .. }) {
-            return Where::Ready;
+            return (Where::Ready, None);
         }
-        match &slot.pod {
-            Some(pod) if pod.generation == generation && pod.config == config => {
-                if pod.ready_at <= self.etcd.now {
-                    Where::Ready
-                } else {
-                    Where::Preparing {
-                        version: pod.version,
-                        why: "the pod is being made".into(),
-                    }
-                }
-            }
-            _ => Where::Absent,
-        }
+        let Some(pod) = &slot.pod else {
+            return (Where::Absent, None);
+        };
+        let fits = pod.generation == generation && pod.config == config;
+        let place = match fits {
+            true if pod.ready_at <= self.etcd.now => Where::Ready,
+            true => Where::Preparing {
+                why: "the pod is being made".into(),
+            },
+            false => Where::Unfit,
+        };
+        (place, Some(pod.version))
     }
 
     fn never_seen(&self, at: Place) -> SlotView {
@@ -321,6 +322,8 @@ impl Ground {
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
             place: if self.pods { Where::Absent } else { Where::Ready },
+            made_for: None,
+            storage: None,
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
@@ -369,6 +372,7 @@ impl Ground {
             version: running.version,
             db_size: 4096 * (1 + wal.log.len() as u64),
             db_in_use: 4096 * (1 + running.applied as u64),
+            alarms: Default::default(),
             healthy: if learner {
                 node.stalled_until <= self.etcd.now
             } else {

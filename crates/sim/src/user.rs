@@ -2,7 +2,7 @@
 //!
 //! In: chance. Out: a spec. Never: after everything healed, a wish that cannot be had.
 
-use quorate_core::model::{Spec, Version, VersionPath};
+use quorate_core::model::{Frozen, Spec, Version, VersionPath};
 use quorate_core::plan::BlockReason;
 
 use crate::etcd::Data;
@@ -37,6 +37,7 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
         version,
         config: "config-0".into(),
         paused: false,
+        frozen: None,
     }
 }
 
@@ -46,24 +47,39 @@ impl World {
         if self.rng.u16(..) >= self.swarm.edits {
             return;
         }
-        match self.rng.u8(..10) {
+        match self.rng.u8(..11) {
             0..4 => self.spec.replicas = self.rng.u32(1..=7),
             4..7 => self.spec.version = VERSIONS[self.rng.usize(..VERSIONS.len())],
             7..9 => self.spec.config = format!("config-{}", self.rng.u8(..4)),
-            _ => self.spec.paused = !self.spec.paused,
+            9 => self.spec.paused = !self.spec.paused,
+            _ => self.spoil_or_mend(),
         }
         let Spec {
             replicas,
             version,
             config,
             paused,
+            frozen,
             ..
         } = &self.spec;
         let paused = if *paused { ", paused" } else { "" };
+        let frozen = if frozen.is_some() { ", frozen" } else { "" };
         self.log.event(
             "user",
-            format_args!("wants {replicas} x {version} with {config}{paused}"),
+            format_args!("wants {replicas} x {version} with {config}{paused}{frozen}"),
         );
+    }
+
+    /// What is asked for cannot be done, or can again.
+    fn spoil_or_mend(&mut self) {
+        let reasons = [BlockReason::Invalid, BlockReason::Certificates];
+        self.spec.frozen = match self.spec.frozen {
+            Some(_) => None,
+            None => Some(Frozen {
+                reason: reasons[self.rng.usize(..reasons.len())],
+                detail: "spoilt".into(),
+            }),
+        };
     }
 
     /// A person does what a block asks for: moves old data away.
@@ -82,9 +98,9 @@ impl World {
         }
     }
 
-    /// The user's last word can be had: not paused, and a version that all data can go to.
+    /// The user's last word can be had: not paused, not spoilt, and a version that all data can go to.
     pub fn come_to_reason(&mut self) {
-        self.spec.paused = false;
+        (self.spec.paused, self.spec.frozen) = (false, None);
         let memory = &self.store.memory;
         let ours = self.ground.etcd.nodes.iter().filter(|(place, _)| place.0 < 100);
         let volumes = ours.flat_map(|(_, n)| n.volumes.values());

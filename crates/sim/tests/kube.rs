@@ -21,7 +21,8 @@ fn a_few_worlds_of_pods_come_right() {
         "AddLearner",
         "Promote",
         "Remove",
-        "SetAside",
+        "Withdraw",
+        "Discard",
     ];
     for step in steps {
         assert!(summary.reached[&("step", step.to_owned())] > 0, "no step {step}");

@@ -24,7 +24,9 @@ fn a_copy_of_a_volume_under_another_name_starts_nothing() {
     namespace.apply(
         "apiVersion: v1
 kind: PersistentVolumeClaim
-metadata: {name: f-0}
+metadata:
+  name: f-0
+  labels: {app.kubernetes.io/name: etcd, etcd.improbable.io/cluster-name: f, etcd.improbable.io/peer-name: f-0}
 spec:
   storageClassName: standard
   accessModes: [ReadWriteOnce]

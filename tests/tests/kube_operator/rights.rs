@@ -115,13 +115,17 @@ fn meet_others(namespace: &Namespace, version: &str) {
     assert!(why.contains("missing"), "{why}");
 }
 
-/// What is mended by a patch or made again: a Secret, a budget, the CA that the API server trusts, the Lease.
+/// What is mended by a patch or made again: a Secret, a budget, a Service, the CA that the API server trusts, the Lease.
 fn spoil(bed: &Bed, namespace: &Namespace) {
     let patch = |name: [&str; 2], patch: &str| {
         namespace.must(&["patch", name[0], name[1], "--type=merge", "-p", patch]);
     };
     patch(["secret", "c-0-tls"], r#"{"data":{"server.crt":null}}"#);
     patch(["poddisruptionbudget", "c"], r#"{"spec":{"minAvailable":1}}"#);
+    patch(
+        ["service", "c-client"],
+        r#"{"spec":{"selector":{"app":"elsewhere"}}}"#,
+    );
     for kind in CONFIGURATIONS {
         let configuration = bed.json(&[kind, CONFIGURATION]).expect("a configuration");
         // Twice the same CA: the API server goes on to trust it, and the operator sees that it is not as it should be.
@@ -203,10 +207,20 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
     let patched = cluster.patch(&json!({"forceRedeploymentReason": "to see it"}));
     assert!(patched.status.success(), "{}", said(&patched));
     cluster.await_ready(3, &version);
+    namespace.await_event("ServiceRepaired", "c-client");
+    namespace.wait_for("the Service leads to the voters", || {
+        let service = namespace.json(&["service", "c-client"])?;
+        let selector = &service["spec"]["selector"];
+        (selector["app"].is_null() && selector["etcd.improbable.io/role"] == "voter").then_some(())
+    });
     cluster.scale(1);
     cluster.await_ready(1, &version);
     await_only_first(&cluster);
     shut_volume(&cluster, &version);
+    namespace.must(&["delete", "etcdcluster", "c", "--cascade=orphan"]);
+    namespace.apply(&yaml);
+    namespace.await_event("PeerAdopted", "c-0");
+    cluster.await_ready(1, &version);
 
     let checked = CHECKED_WITH_OWNERS.map(|(verb, resource)| (verb.to_owned(), resource.to_owned()));
     let granted = granted(bed);

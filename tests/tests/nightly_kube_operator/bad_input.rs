@@ -2,7 +2,7 @@
 
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{condition, manifest, members, text};
+use quorate_tests::kube::cluster::{condition, manifest, member_id, members, text};
 use quorate_tests::kube::lax::{NoRules, NoWebhook};
 use quorate_tests::kube::namespace::Namespace;
 use serde_json::{Value, json};
@@ -19,13 +19,13 @@ fn patch_until_let_in(
 }
 
 #[test]
-fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
+fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
     let bed = Bed::get();
     let _alone = bed.alone();
     let version = etcd::newest("3.6");
     let namespace = Namespace::alone("slipped");
-    let cluster = namespace.create("c", &manifest("c", 1, &version));
-    let before = cluster.await_ready(1, &version);
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
     let pod = cluster.pod_uid("c-0");
 
     let no_webhook = NoWebhook::begin(bed);
@@ -45,6 +45,13 @@ fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
         "what was known is still there"
     );
     assert_eq!(cluster.pod_uid("c-0"), pod, "its pod was left alone");
+    namespace.must(&["delete", "persistentvolumeclaim", "c-2", "--wait=false"]);
+    let healed = cluster.wait_for("a member that was lost meanwhile replaced", |c| {
+        let id = member_id(c, "c-2");
+        id.is_some() && id != member_id(&before, "c-2") && c["status"]["readyReplicas"] == 3
+    });
+    let ready = condition(&healed, "Ready").expect("a condition");
+    assert_eq!(text(&ready["reason"]), "Invalid", "it is still told");
 
     let storage = before["spec"]["storage"].clone();
     patch_until_let_in(
@@ -54,8 +61,8 @@ fn what_slipped_past_the_rules_is_told_and_nothing_is_done_about_it() {
     );
     drop(no_rules);
     drop(no_webhook);
-    let after = cluster.await_ready(1, &version);
-    assert_eq!(members(&after), members(&before));
+    let after = cluster.await_ready(3, &version);
+    assert_eq!(members(&after), members(&healed));
     assert_eq!(cluster.pod_uid("c-0"), pod);
     namespace.wait_for("the rules in force again", || {
         (!cluster.patch(&json!({"version": "foo"})).status.success()).then_some(())

@@ -1,7 +1,9 @@
-//! Rule 6: data is moved aside, never from under a member, and deleted only when what replaced it serves.
+//! Rule 6: data is moved aside, never from under a member, and deleted only when what replaced it serves or when nobody
+//! wants it.
 
 use super::{Case, Violation, refuse};
-use crate::model::{Listed, Ordinal, Process, Volume};
+use crate::memory::{ChangeKind, Mark};
+use crate::model::{Listed, Ordinal, Process, StorageId, Volume};
 use crate::plan::Step;
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
@@ -35,15 +37,66 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                     refuse(found, 6, format!("{step} while no quorum answers"));
                 }
             }
-            Step::Stop { ordinal, .. } if takes_volume_along(case, *ordinal) => {
+            Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } if takes_volume_along(case, *ordinal) => {
                 refuse(found, 6, format!("{step}, with which its volume would go"));
             }
             Step::DropAside { ordinal, .. } if !may_go(case, *ordinal) => {
                 refuse(found, 6, format!("{step} although nothing serves in its place"));
             }
+            Step::Discard { ordinal, storage } => {
+                if let Some(why) = must_stay(case, *ordinal, storage) {
+                    refuse(found, 6, format!("{step}, {why}"));
+                }
+            }
             _ => {}
         }
     }
+}
+
+/// Why the storage of a slot may not be deleted, if so.
+fn must_stay(case: Case<'_>, ordinal: Ordinal, storage: &StorageId) -> Option<&'static str> {
+    let slot = case.after.slot(ordinal);
+    let seen = case.observed.slots.get(&ordinal);
+    let Some((view, there)) = seen.and_then(|view| Some((view, view.storage.as_ref()?))) else {
+        return Some("which nobody saw");
+    };
+    let Some(quorum) = &case.observed.quorum else {
+        return Some("while no quorum answers");
+    };
+    let listed = quorum
+        .members
+        .iter()
+        .any(|m| m.peer_urls.contains(&view.peer_url));
+    let change = case.after.change.as_ref().map(|change| &change.kind);
+    let joins = matches!(change, Some(ChangeKind::AddLearner(url)) if *url == view.peer_url);
+    let recorded = match there.record {
+        Some((generation, started)) => {
+            generation > slot.generation || (generation == slot.generation && started)
+        }
+        None => slot.generation.0 == 0,
+    };
+    let idle = matches!(view.process, Process::Stopped { .. });
+    [
+        (there.id != *storage, "which is not the one that was seen"),
+        (
+            case.after.cluster != Some(quorum.cluster),
+            "while another cluster answers",
+        ),
+        (case.spec.wants(ordinal), "which is wanted"),
+        (
+            listed || slot.member.is_some() || slot.mark != Mark::Never,
+            "which is a member's",
+        ),
+        (joins, "which a member is about to use"),
+        (there.in_use || !idle, "which is in use"),
+        (recorded, "which may hold a member's data"),
+        (
+            matches!(view.volume, Volume::Foreign { .. }),
+            "which holds another member's data",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(stays, why)| stays.then_some(why))
 }
 
 /// Is somebody waiting for the process to end so that the volume can be deleted, while the member is in the list?

@@ -20,6 +20,13 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 refuse(found, 7, format!("{step} where one may be in use"));
             }
         }
+        if let Step::Withdraw { ordinal } = step {
+            let idle = case.observed.slots.get(ordinal);
+            let idle = idle.is_some_and(|v| matches!(v.process, Process::Stopped { .. }));
+            if !idle || !seen.insert(*ordinal) {
+                refuse(found, 7, format!("{step} while it may be in use"));
+            }
+        }
         let Step::Start {
             ordinal,
             generation,
@@ -39,7 +46,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         if !matches!(view.process, Process::Stopped { .. }) {
             refuse(found, 7, format!("{step} while its process runs"));
         }
-        if view.place != Place::Ready {
+        if view.place != Place::Ready || view.made_for.is_some_and(|made_for| made_for != *version) {
             refuse(found, 4, format!("{step} where there is no place for it"));
         }
         volume(case, step, *ordinal, *generation, view, found);

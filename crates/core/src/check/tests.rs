@@ -282,6 +282,95 @@ fn a_volume_that_goes_with_its_member() {
 }
 
 #[test]
+fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
+    let seen = StorageId {
+        uid: "u".into(),
+        version: "1".into(),
+    };
+    let discard = |storage: &StorageId| Step::Discard {
+        ordinal: o(2),
+        storage: storage.clone(),
+    };
+    // A member that was removed; its place is gone.
+    let fixture = || {
+        let mut f = Fixture::healthy(3);
+        f.spec.replicas = 2;
+        let members = &mut f.observed.quorum.as_mut().unwrap().members;
+        members.retain(|m| m.id != id(2));
+        *f.view(2) = SlotView {
+            place: Place::Absent,
+            volume: Volume::Unknown,
+            storage: Some(Storage {
+                id: seen.clone(),
+                in_use: false,
+                record: Some((Generation(0), true)),
+            }),
+            ..Fixture::vacant(2)
+        };
+        let slot = f.memory.slots.get_mut(&o(2)).unwrap();
+        *slot = crate::memory::Slot {
+            generation: Generation(1),
+            ..Default::default()
+        };
+        f
+    };
+    let judged = |bend: &dyn Fn(&mut Fixture)| {
+        let mut f = fixture();
+        bend(&mut f);
+        broken(&f, vec![discard(&seen)], |_| {})
+    };
+    assert_eq!(judged(&|_| {}), [0; 0]);
+    type Bend<'a> = (&'static str, &'a dyn Fn(&mut Fixture));
+    let bends: [Bend<'_>; 10] = [
+        ("it is wanted", &|f| f.spec.replicas = 3),
+        ("nobody says whose it is", &|f| f.observed.quorum = None),
+        ("it is in use", &|f| {
+            f.view(2).storage.as_mut().unwrap().in_use = true
+        }),
+        ("it has changed since", &|f| {
+            f.view(2).storage.as_mut().unwrap().id.version = "2".into();
+        }),
+        ("a newer volume is on it", &|f| {
+            f.view(2).storage.as_mut().unwrap().record = Some((Generation(1), true));
+        }),
+        ("it runs", &|f| f.view(2).process = Process::Stopping),
+        ("it holds another's data", &|f| {
+            f.view(2).volume = Volume::Foreign {
+                belongs_to: "x".into(),
+            };
+        }),
+        ("it is listed", &|f| {
+            let listed = Listed {
+                id: id(7),
+                name: String::new(),
+                peer_urls: vec![url(2)],
+                learner: true,
+            };
+            f.observed.quorum.as_mut().unwrap().members.push(listed);
+        }),
+        ("it joins", &|f| {
+            let kind = ChangeKind::AddLearner(url(2));
+            f.memory.change = Some(Change { kind, since: Time(0) });
+        }),
+        ("another cluster answers", &|f| {
+            f.observed.quorum.as_mut().unwrap().cluster = ClusterId(0xbad);
+        }),
+    ];
+    for (why, bend) in bends {
+        assert!(judged(bend).contains(&6), "{why}");
+    }
+    let unknown = |f: &mut Fixture| f.view(2).storage.as_mut().unwrap().record = None;
+    assert_eq!(judged(&unknown), [0; 0], "a member was here and is gone");
+    assert!(
+        judged(&|f| {
+            unknown(f);
+            f.memory.slots.remove(&o(2));
+        })
+        .contains(&6)
+    );
+}
+
+#[test]
 fn what_is_latched_stays_latched() {
     let f = Fixture::healthy(3);
     assert_eq!(broken(&f, vec![], |m| m.cluster = None), [4]);

@@ -1,6 +1,6 @@
 //! What a ground saw in one pass. A member that is down is a fact here, never an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,10 @@ pub struct SlotView {
     pub asides: u32,
     /// Whether there is anything to start a process in.
     pub place: Place,
+    /// The version that the place was made for. `None` where one place does for all, and while there is none.
+    pub made_for: Option<Version>,
+    /// What the slot's volumes lie in and would be deleted with. A machine has none.
+    pub storage: Option<Storage>,
     pub process: Process,
     /// What the member itself answered in this pass.
     pub status: Option<MemberStatus>,
@@ -56,14 +60,31 @@ pub struct SlotView {
 pub enum Place {
     /// It is there, and a start can be asked for.
     Ready,
-    /// It is being made.
+    /// It is being made, or what was there before is going.
     Preparing {
-        version: Version,
         /// How far that has got, or what keeps it.
         why: String,
     },
-    /// There is none for the present volume and configuration.
+    /// There is one for another volume or another configuration.
+    Unfit,
     Absent,
+}
+
+/// What a slot's volumes lie in: on Kubernetes a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Storage {
+    pub id: StorageId,
+    /// Something is there that uses it, or may yet.
+    pub in_use: bool,
+    /// What is written on it: of which volume, and whether that was ever started. Without that it may hold anything.
+    pub record: Option<(Generation, bool)>,
+}
+
+/// Which storage, as it was seen: one that has changed since is another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageId {
+    pub uid: String,
+    pub version: String,
 }
 
 /// A data directory at a glance.
@@ -144,6 +165,41 @@ pub struct MemberStatus {
     pub db_in_use: u64,
     /// A linearizable read through it succeeded in this pass (for a learner: it answers at all).
     pub healthy: bool,
+    /// The alarms that it knows of: its own and the others'.
+    pub alarms: BTreeSet<Alarm>,
+}
+
+/// What etcd raises when it refuses to go on, until somebody takes it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Alarm {
+    pub kind: AlarmKind,
+    /// The member that it was raised for.
+    pub member: MemberId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum AlarmKind {
+    /// Its database has reached its quota: no member takes writes any more.
+    NoSpace,
+    /// Its data differs from the others': no member answers requests any more.
+    Corrupt,
+}
+
+impl Alarm {
+    /// Reads what a status says of an alarm, in etcd's words: "memberID:1234 alarm:NOSPACE".
+    pub fn read(text: &str) -> Option<Alarm> {
+        let word = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
+        let kind = match word("alarm:")? {
+            "NOSPACE" => AlarmKind::NoSpace,
+            "CORRUPT" => AlarmKind::Corrupt,
+            _ => return None,
+        };
+        let member = word("memberID:").and_then(|id| id.parse().ok()).unwrap_or(0);
+        Some(Alarm {
+            kind,
+            member: MemberId(member),
+        })
+    }
 }
 
 /// The cluster as a quorum of it sees itself.
@@ -180,6 +236,8 @@ pub struct Outcome {
 pub enum StepKind {
     /// Make the place of a slot.
     Provide,
+    /// Take the place of a slot away.
+    Withdraw,
     /// Start a member's process.
     Start,
     /// Stop a member's process.
@@ -195,11 +253,14 @@ pub enum StepKind {
     SetAside,
     /// Delete the oldest aside of a slot.
     DropAside,
+    /// Delete the storage of a slot.
+    Discard,
 }
 
 impl StepKind {
-    pub const ALL: [StepKind; 9] = [
+    pub const ALL: [StepKind; 11] = [
         StepKind::Provide,
+        StepKind::Withdraw,
         StepKind::Start,
         StepKind::Stop,
         StepKind::AddLearner,
@@ -208,6 +269,7 @@ impl StepKind {
         StepKind::MoveLeader,
         StepKind::SetAside,
         StepKind::DropAside,
+        StepKind::Discard,
     ];
 }
 
@@ -249,5 +311,29 @@ impl std::fmt::Display for Refused {
             Refused::Moved => "the member list changed in between",
             Refused::Other(why) => why,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_are_read_as_each_version_writes_them() {
+        let no_space = Some(Alarm {
+            kind: AlarmKind::NoSpace,
+            member: MemberId(10276657743932975437),
+        });
+        assert_eq!(
+            Alarm::read("memberID:10276657743932975437 alarm:NOSPACE "),
+            no_space
+        );
+        assert_eq!(
+            Alarm::read("memberID:10276657743932975437  alarm:NOSPACE"),
+            no_space
+        );
+        let corrupt = Alarm::read("memberID:1 alarm:CORRUPT ").unwrap();
+        assert_eq!((corrupt.kind, corrupt.member), (AlarmKind::Corrupt, MemberId(1)));
+        assert_eq!(Alarm::read("etcdserver: no leader"), None);
     }
 }

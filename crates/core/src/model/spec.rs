@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{MemberName, Ordinal, Version};
+use crate::reason::BlockReason;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
@@ -16,6 +17,16 @@ pub struct Spec {
     /// redeployment reason). A member that runs with another one is restarted in its turn.
     pub config: String,
     pub paused: bool,
+    /// What the user asks for now cannot be done. The rest says what was last asked for that could: it is kept up, and nothing
+    /// is changed.
+    pub frozen: Option<Frozen>,
+}
+
+/// Why nothing is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    pub reason: BlockReason,
+    pub detail: String,
 }
 
 impl Spec {

@@ -2,7 +2,7 @@
 //! grows. This needs no quorum and asks nobody; it is how a cluster comes back after a power cut.
 
 use super::pass::Pass;
-use super::{BlockReason, StartHow, WaitReason};
+use super::{BlockReason, StartHow, WaitReason, pace};
 use crate::memory::Mark;
 use crate::model::{ClusterId, FirstStart, Ordinal, Place, Process, SlotView, Volume, quorum};
 
@@ -39,11 +39,7 @@ impl Pass<'_> {
                     self.is_foreign(ordinal);
                 }
                 (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {
-                    let detail = match &view.status {
-                        Some(_) => format!("{name} answers, but cannot reach a quorum yet"),
-                        None => format!("{name} runs and does not answer yet"),
-                    };
-                    self.wait(WaitReason::MemberStarting, Some(ordinal), detail);
+                    self.tell_ill(ordinal, view.status.is_some());
                 }
                 (Process::Stopping, _) => {
                     self.wait(
@@ -53,6 +49,31 @@ impl Pass<'_> {
                     );
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Says what is the matter with a member that runs and is not healthy.
+    fn tell_ill(&mut self, ordinal: Ordinal, answers: bool) {
+        let name = self.spec.member_name(ordinal);
+        let slot = self.memory.slot(ordinal);
+        let served = slot.mark == Mark::Started && slot.fails == 0 && slot.served.is_some();
+        match (answers, slot.ill_since.filter(|_| served)) {
+            (true, _) => {
+                let detail = format!("{name} answers, but cannot reach a quorum yet");
+                self.wait(WaitReason::MemberStarting, Some(ordinal), detail);
+            }
+            (false, None) => {
+                let detail = format!("{name} runs and does not answer yet");
+                self.wait(WaitReason::MemberStarting, Some(ordinal), detail);
+            }
+            (false, Some(since)) => {
+                let detail = format!(
+                    "{name} runs and does not answer any more; it is restarted if that lasts and the others can do without \
+                     it"
+                );
+                let until = since + pace::STUCK.0;
+                self.wait_until(WaitReason::MemberUnresponsive, Some(ordinal), detail, until);
             }
         }
     }

@@ -277,17 +277,17 @@ impl<'a> Pass<'a> {
         let Some(view) = self.view(ordinal) else {
             return false;
         };
+        // One that is being made for another etcd may never be ready: that etcd may not be there to be had.
+        let other = view.made_for.is_some_and(|made_for| made_for != version);
         match &view.place {
+            Place::Unfit => self.withdraw(ordinal),
+            Place::Ready | Place::Preparing { .. } if other => self.withdraw(ordinal),
             Place::Ready => return true,
-            Place::Preparing {
-                version: made_for,
-                why,
-            } if *made_for == version => {
+            Place::Preparing { why } => {
                 let detail = format!("{}: {why}", self.spec.member_name(ordinal));
                 self.wait(WaitReason::Preparing, Some(ordinal), detail);
             }
-            // One that is being made for another etcd may never be ready: that etcd may not be there to be had.
-            Place::Preparing { .. } | Place::Absent => {
+            Place::Absent => {
                 let generation = self.memory.slot(ordinal).generation;
                 self.step(Step::Provide {
                     ordinal,
@@ -297,6 +297,15 @@ impl<'a> Pass<'a> {
             }
         }
         false
+    }
+
+    /// Takes the place of a slot away, unless the volume would go with it before its member is replaced.
+    pub fn withdraw(&mut self, ordinal: Ordinal) {
+        let listed = self.known().iter().any(|k| k.ordinal == Some(ordinal));
+        let keeps_data = self.memory.slot(ordinal).mark != Mark::Never && (listed || self.quorum().is_none());
+        if !(self.deletion_pending(ordinal) && keeps_data) {
+            self.step(Step::Withdraw { ordinal });
+        }
     }
 
     /// What a member that is started now is started for.
@@ -343,6 +352,9 @@ impl<'a> Pass<'a> {
         } else {
             self.start_version(ordinal)
         };
+        if !self.placed(ordinal, version) {
+            return;
+        }
         let now = self.now;
         let same_start = asked && slot.fails > 0 && self.elapsed(slot.last_start) < pace::SAME_START;
         let tried = self.tried();

@@ -1,5 +1,5 @@
-//! What is left of members that are gone: processes stopped, volumes set aside, and asides thinned out once what
-//! replaced them serves.
+//! What is left of members that are gone: processes stopped, volumes set aside, asides thinned out once what replaced them
+//! serves; of members that are not wanted any more the place is taken away, and then their storage.
 
 use super::pass::Pass;
 use super::{BlockReason, Step, pace};
@@ -14,6 +14,42 @@ impl Pass<'_> {
             self.stop_former(ordinal);
             self.set_aside(ordinal);
             self.thin_out(ordinal);
+        }
+        for ordinal in self.observed.slots.keys().copied() {
+            self.clear_away(ordinal);
+        }
+    }
+
+    /// The place and the storage of a slot that is neither a member, nor wanted, nor about to be one. A place may have been
+    /// made for a member that was never started: of such a slot nothing is remembered.
+    fn clear_away(&mut self, ordinal: Ordinal) {
+        let slot = self.memory.slot(ordinal);
+        let vacant = slot.mark == Mark::Never && slot.member.is_none() && self.memory.change.is_none();
+        if self.spec.wants(ordinal) || self.is_member(ordinal) || !vacant || !self.stopped(ordinal) {
+            return;
+        }
+        let Some(view) = self
+            .view(ordinal)
+            .filter(|v| !matches!(v.volume, Volume::Foreign { .. }))
+        else {
+            return;
+        };
+        let Some(storage) = &view.storage else { return };
+        let settled = match storage.record {
+            Some((generation, started)) => {
+                generation < slot.generation || (generation == slot.generation && !started)
+            }
+            // It may hold anything, unless it is remembered that a member was here and is gone.
+            None => slot.generation.0 > 0,
+        };
+        if !settled {
+            return;
+        }
+        if view.made_for.is_some() {
+            self.withdraw(ordinal);
+        } else if !storage.in_use && !view.deletion_pending {
+            let storage = storage.id.clone();
+            self.step(Step::Discard { ordinal, storage });
         }
     }
 

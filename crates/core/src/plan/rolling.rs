@@ -119,7 +119,17 @@ impl Pass<'_> {
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
         let settle = self.must_settle(ordinal);
-        if settle && self.memory.slot(ordinal).settles >= pace::SETTLES_MAX {
+        let slot = self.memory.slot(ordinal);
+        let settles = slot.settles >= pace::SETTLES_MAX;
+        if settle && settles && self.elapsed(slot.last_start) < pace::SETTLED {
+            let detail = format!(
+                "{} takes a raft snapshot before it goes to etcd {}",
+                self.spec.member_name(ordinal),
+                self.spec.version
+            );
+            return self.wait(WaitReason::MemberStarting, Some(ordinal), detail);
+        }
+        if settle && settles {
             let detail = format!(
                 "{} still has log entries that etcd {} cannot replay, although it was restarted {} times to take a \
                  raft snapshot",

@@ -41,7 +41,7 @@ impl Pass<'_> {
     }
 
     /// True while members are missing.
-    fn grow(&mut self) -> bool {
+    pub fn grow(&mut self) -> bool {
         let known = self.known();
         let missing = |o: &Ordinal| !known.iter().any(|k| k.ordinal == Some(*o));
         let Some(ordinal) = (0..self.spec.replicas).map(Ordinal).find(missing) else {

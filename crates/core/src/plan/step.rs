@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::Memory;
 use crate::model::{
-    Basis, Generation, MemberId, MemberName, Ordinal, PeerUrl, Spec, StepKind, Time, Token, Version,
+    Basis, Generation, MemberId, MemberName, Ordinal, PeerUrl, Spec, StepKind, StorageId, Time, Token,
+    Version,
 };
 
 /// Something for the ground to do.
@@ -20,6 +21,8 @@ pub enum Step {
         generation: Generation,
         version: Version,
     },
+    /// Take away the place of a slot in which nothing runs. Its volumes stay.
+    Withdraw { ordinal: Ordinal },
     /// Start the process of a slot on one volume.
     Start {
         ordinal: Ordinal,
@@ -65,6 +68,8 @@ pub enum Step {
     },
     /// Delete the oldest asides of a slot, whose replacement serves.
     DropAside { ordinal: Ordinal, keep: u32 },
+    /// Delete the storage of a slot, with every volume in it: the member in it is gone and not wanted.
+    Discard { ordinal: Ordinal, storage: StorageId },
 }
 
 /// As what a member starts.
@@ -91,6 +96,7 @@ impl Step {
     pub fn kind(&self) -> StepKind {
         match self {
             Step::Provide { .. } => StepKind::Provide,
+            Step::Withdraw { .. } => StepKind::Withdraw,
             Step::Start { .. } => StepKind::Start,
             Step::Stop { .. } => StepKind::Stop,
             Step::AddLearner { .. } => StepKind::AddLearner,
@@ -99,6 +105,7 @@ impl Step {
             Step::MoveLeader { .. } => StepKind::MoveLeader,
             Step::SetAside { .. } => StepKind::SetAside,
             Step::DropAside { .. } => StepKind::DropAside,
+            Step::Discard { .. } => StepKind::Discard,
         }
     }
 
@@ -143,6 +150,7 @@ impl Step {
                     place(*ordinal)
                 )
             }
+            Step::Withdraw { ordinal } => format!("take the place of {} away", place(*ordinal)),
             Step::Start {
                 ordinal,
                 generation,
@@ -178,6 +186,9 @@ impl Step {
             }
             Step::DropAside { ordinal, keep } => {
                 format!("delete old asides of {}, all but {keep}", place(*ordinal))
+            }
+            Step::Discard { ordinal, .. } => {
+                format!("delete the storage of {}", place(*ordinal))
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
+use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
+
 use crate::harness::{Place, kill, newest, pids, run};
 
 #[test]
@@ -170,5 +172,87 @@ fn a_member_that_hangs_is_killed_when_it_is_to_stop() {
         // It answers to no other signal: that this ends at all is that it was killed.
         up.down().await;
         assert!(!std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
+    });
+}
+
+/// etcd says of its alarms in words, which differ from version to version.
+#[test]
+fn an_alarm_is_shown_for_as_long_as_it_lasts() {
+    for version in quorate_testkit::versions() {
+        run(async {
+            let place = Place::new(1, &version);
+            place.edit_manifest("\n  host:", "\n  quota: 2Mi\n  host:");
+            let up = place.up();
+            let status = place.until_ready().await;
+            let certs = status.certs.clone().expect("TLS is the default");
+            let tls = Tls::from_files(&TlsFiles {
+                ca: certs.ca,
+                identity: Some(IdentityFiles {
+                    cert: certs.cert,
+                    key: certs.key,
+                }),
+            });
+            let member = &status.members[0];
+            let tls = tls.expect("the files of the cluster");
+            let endpoint =
+                Endpoint::connect_lazy(&member.client_url, Some(&tls), Timeouts::default()).unwrap();
+            let value = vec![7; 500_000];
+            // etcd counts what it has committed, a tenth of a second later.
+            for n in 0.. {
+                assert!(n < 1000, "{version}: the quota holds 2 MiB");
+                if endpoint.put(format!("key-{n}").as_bytes(), &value).await.is_err() {
+                    break;
+                }
+            }
+            let shown = place
+                .until("the alarm", |s| s.blocks.iter().any(|b| b.reason == "NoSpace"))
+                .await;
+            assert!(!shown.ready, "{version}: it takes no writes");
+            assert_eq!(shown.blocks[0].member.as_deref(), Some(member.name.as_str()));
+            for alarm in endpoint.alarms().await.unwrap() {
+                endpoint.disarm(alarm).await.unwrap();
+            }
+            place.until("the alarm taken back", |s| s.ready).await;
+            up.down().await;
+        });
+    }
+}
+
+/// An etcd that does not start with one setting, as a real one would not with others.
+fn picky(place: &Place, real: &std::path::Path) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *snapshot-count=777*) echo 'picky: 777 is not for me' >&2; exit 1;; esac\nexec {} \"$@\"\n",
+        real.display()
+    );
+    let path = place.root().join("picky-etcd");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn settings_that_end_etcd_cost_no_voter_and_can_be_taken_back_at_once() {
+    run(async {
+        let version = newest();
+        let place = Place::new(3, &version);
+        let up = place.up_with(Some(picky(&place, &quorate_testkit::binary(&version, "etcd"))));
+        let before = place.until_ready().await;
+        place.edit_manifest("\n  host:", "\n  options: {snapshotCount: 777}\n  host:");
+        let fails = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.reason == "NewSettingsFail");
+        let shown = place.until("blocked", fails).await;
+        let told = &shown.blocks[0].detail;
+        assert!(told.contains("777 is not for me"), "etcd's own reason: {told}");
+        let ids = |s: &quorate_host::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&shown), ids(&before), "no voter was removed");
+        assert_eq!(
+            shown.members.iter().filter(|m| m.healthy).count(),
+            2,
+            "{shown:#?}"
+        );
+        place.edit_manifest("\n  options: {snapshotCount: 777}", "");
+        let after = place.until_ready().await;
+        assert_eq!(ids(&after), ids(&before));
+        up.down().await;
     });
 }

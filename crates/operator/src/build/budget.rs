@@ -1,4 +1,4 @@
-//! The PodDisruptionBudget: drains never take more members than the cluster can lose.
+//! The PodDisruptionBudget: drains never take more voters than the cluster can lose. A learner is nobody's quorum.
 
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -22,7 +22,7 @@ pub fn budget(plot: &Plot<'_>, voters: usize) -> Option<PodDisruptionBudget> {
         spec: Some(PodDisruptionBudgetSpec {
             min_available: Some(IntOrString::Int(i32::try_from(stay).unwrap_or(i32::MAX))),
             selector: Some(LabelSelector {
-                match_labels: Some(plot.names.labels()),
+                match_labels: Some(plot.names.voter_labels()),
                 ..LabelSelector::default()
             }),
             ..PodDisruptionBudgetSpec::default()

@@ -23,7 +23,8 @@ use quorate_pod::contract::{
 use super::service::{CLIENT_PORT_NAME, PEER_PORT_NAME};
 use super::{Plot, etcd};
 use crate::names::{
-    CLIENT_PORT, CONFIG_ANNOTATION, GENERATION_ANNOTATION, METRICS_PORT, PEER_PORT, VERSION_ANNOTATION,
+    CLIENT_PORT, CONFIG_ANNOTATION, GENERATION_ANNOTATION, METRICS_PORT, PEER_PORT, ROLE_LABEL, Role,
+    VERSION_ANNOTATION,
 };
 use crate::slot::Peer;
 
@@ -36,8 +37,10 @@ const GRACE_SECONDS: i64 = 30;
 const ETCD_PROGRAM: &str = "/usr/local/bin/etcd";
 
 /// The template of the pods of the member in `ordinal`, made for what its EtcdPeer says.
-pub fn template(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer) -> PodTemplateSpec {
+pub fn template(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer, role: Role) -> PodTemplateSpec {
     let pod = &plot.cluster.pod;
+    let mut labels = plot.names.member_labels(ordinal);
+    labels.insert(ROLE_LABEL.to_owned(), role.as_str().to_owned());
     let mut annotations = pod.metadata.clone().unwrap_or_default().annotations;
     annotations.extend([
         (GENERATION_ANNOTATION.to_owned(), peer.generation.0.to_string()),
@@ -68,7 +71,7 @@ pub fn template(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer) -> PodTemplateSp
     };
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
-            labels: Some(plot.names.member_labels(ordinal)),
+            labels: Some(labels),
             annotations: Some(annotations),
             ..ObjectMeta::default()
         }),

@@ -5,10 +5,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReferen
 use quorate_core::model::Ordinal;
 
 use super::{Plot, pod};
+use crate::names::Role;
 use crate::slot::Peer;
 
 /// The ReplicaSet, owned by the EtcdPeer.
-pub fn replica_set(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer, owner: OwnerReference) -> ReplicaSet {
+pub fn replica_set(
+    plot: &Plot<'_>,
+    ordinal: Ordinal,
+    (peer, role): (&Peer, Role),
+    owner: OwnerReference,
+) -> ReplicaSet {
     let mut metadata = plot.member_meta(ordinal);
     metadata.owner_references = Some(vec![owner]);
     ReplicaSet {
@@ -19,7 +25,7 @@ pub fn replica_set(plot: &Plot<'_>, ordinal: Ordinal, peer: &Peer, owner: OwnerR
                 match_labels: Some(plot.names.member_labels(ordinal)),
                 ..LabelSelector::default()
             },
-            template: Some(pod::template(plot, ordinal, peer)),
+            template: Some(pod::template(plot, ordinal, peer, role)),
             ..ReplicaSetSpec::default()
         }),
         status: None,

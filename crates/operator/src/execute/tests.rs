@@ -1,13 +1,13 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_api::{Cluster, Ground, parse, resolve};
 use quorate_core::memory::{Bootstrap, Slot};
-use quorate_core::model::{PeerUrl, Time, Token};
+use quorate_core::model::{PeerUrl, StorageId, Time, Token};
 use quorate_pod::contract::{Found, How};
 use serde_json::json;
 
 use super::*;
 use crate::build::Images;
-use crate::names::{CLAIM_FINALIZER, Names};
+use crate::names::Names;
 use crate::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
 use crate::slot::{Claim, Owner, Peer};
 
@@ -56,8 +56,7 @@ pub(crate) fn peer() -> Peer {
     Peer {
         uid: "peer-1".to_owned(),
         deleting: false,
-        takes_claim: false,
-        finalizers: Vec::new(),
+        obsolete_finalizer: None,
         owner: Owner::Ours,
         version: V,
         generation: Generation(0),
@@ -75,6 +74,7 @@ pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> 
             ..Claim::default()
         }),
         set: Some("set-1".to_owned()),
+        set_role: Some("voter".to_owned()),
         set_fails: None,
         pods: Vec::new(),
     };
@@ -164,16 +164,6 @@ fn nothing_is_started_that_is_not_remembered() {
     assert!(effects(parked, &memory(Mark::Never), &start(V)).is_err());
 }
 
-#[test]
-fn what_was_made_for_another_version_goes_first() {
-    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], None);
-    let done = effects(parked, &memory(Mark::Intended), &start(Version::new(3, 6, 2))).unwrap();
-    assert!(matches!(
-        &done.effects[..],
-        [Effect::Delete { kind: Kind::Peer, .. }]
-    ));
-}
-
 fn crashed() -> serde_json::Value {
     let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
     status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
@@ -204,20 +194,12 @@ fn a_start_does_not_take_away_the_pod_that_keeps_a_deleted_claim() {
         slot.claim.as_mut().unwrap().deleting = true;
         slot
     };
-    let newer = Version::new(3, 6, 2);
-    for step in [start(V), start(newer)] {
-        assert_eq!(
-            effects(crashing(), &memory(Mark::Started), &step)
-                .unwrap()
-                .effects
-                .len(),
-            1
-        );
-        let refused = effects(deleted(crashing()), &memory(Mark::Started), &step);
-        assert!(refused.unwrap_err().contains("its data would go with the pod"));
-        // Nothing is on it that was ever a member's.
-        assert!(effects(deleted(crashing()), &memory(Mark::Never), &step).is_ok());
-    }
+    let done = effects(crashing(), &memory(Mark::Started), &start(V)).unwrap();
+    assert_eq!(done.effects.len(), 1);
+    let refused = effects(deleted(crashing()), &memory(Mark::Started), &start(V));
+    assert!(refused.unwrap_err().contains("its data would go with the pod"));
+    // Nothing is on it that was ever a member's.
+    assert!(effects(deleted(crashing()), &memory(Mark::Never), &start(V)).is_ok());
 }
 
 #[test]
@@ -235,61 +217,50 @@ fn a_place_is_an_etcd_peer_made_for_what_is_asked() {
     let start = made.spec.start.clone().unwrap();
     assert_eq!((start.generation, start.config.as_str()), (3, "config-0"));
     assert_eq!((made.spec.version.as_str(), done.news.len()), ("3.6.1", 1));
-    let other = effects(slot(&[], None), &Memory::default(), &provide).unwrap();
-    assert!(
-        matches!(&other.effects[..], [Effect::Delete { kind: Kind::Peer, .. }]),
-        "made anew"
-    );
 }
 
 #[test]
-fn a_stop_keeps_the_claim_and_a_scaled_away_member_does_not() {
+fn a_stop_and_a_withdrawal_keep_the_claim_and_only_a_discard_deletes_it() {
     let stop = Step::Stop {
         ordinal: Ordinal(0),
         since: Time(0),
     };
-    let done = effects(slot(&[], None), &memory(Mark::Started), &stop).unwrap();
-    assert!(matches!(
-        &done.effects[..],
-        [Effect::Delete { kind: Kind::Peer, .. }]
-    ));
-    let aside = Step::SetAside {
+    let withdraw = Step::Withdraw { ordinal: Ordinal(0) };
+    for step in [stop, withdraw] {
+        let done = effects(slot(&[], None), &memory(Mark::Started), &step).unwrap();
+        assert!(matches!(
+            &done.effects[..],
+            [Effect::Delete { kind: Kind::Peer, .. }]
+        ));
+    }
+    let discard = Step::Discard {
         ordinal: Ordinal(0),
-        generation: Generation(0),
+        storage: StorageId {
+            uid: "seen".to_owned(),
+            version: "7".to_owned(),
+        },
     };
-    let done = effects(slot(&[], None), &memory(Mark::Never), &aside).unwrap();
-    let [
-        Effect::Finalizers { finalizers, .. },
-        Effect::Delete { kind: Kind::Peer, .. },
-    ] = &done.effects[..]
-    else {
+    let done = effects(slot(&[], None), &memory(Mark::Never), &discard).unwrap();
+    let [Effect::DeleteClaim { name, uid, version }] = &done.effects[..] else {
         panic!("{:?}", done.effects);
     };
-    assert_eq!(finalizers, &[CLAIM_FINALIZER]);
+    assert_eq!(
+        (name.as_str(), uid.as_str(), version.as_str()),
+        ("c-0", "seen", "7")
+    );
+    assert_eq!(done.news[0].reason, "ClaimDeleted");
 }
 
 #[test]
-fn the_claim_of_a_scaled_away_member_says_so_before_it_is_to_go() {
-    let was = VolumeRecord::of(&memory(Mark::Started), Ordinal(0), "volume-1");
-    let mut gone = memory(Mark::Never);
-    gone.slots.entry(Ordinal(0)).or_default().generation = Generation(1);
-    let aside = Step::SetAside {
+fn nothing_is_started_or_made_where_there_is_something_else() {
+    let newer = Version::new(3, 6, 2);
+    let provide = Step::Provide {
         ordinal: Ordinal(0),
-        generation: Generation(0),
+        generation: Generation(3),
+        version: V,
     };
-    let done = effects(slot(&[], Some(was)), &gone, &aside).unwrap();
-    let [
-        Effect::Annotate {
-            kind: Kind::Claim,
-            annotations,
-            ..
-        },
-        Effect::Finalizers { .. },
-        Effect::Delete { kind: Kind::Peer, .. },
-    ] = &done.effects[..]
-    else {
-        panic!("{:?}", done.effects);
-    };
-    let record = VolumeRecord::read(&annotations[VOLUME_ANNOTATION]).unwrap();
-    assert_eq!((record.mark, record.generation), (Mark::Never, Generation(1)));
+    for step in [start(newer), provide] {
+        let refused = effects(slot(&[], None), &memory(Mark::Started), &step);
+        assert!(refused.unwrap_err().contains("made for something else"));
+    }
 }

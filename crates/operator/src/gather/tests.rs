@@ -29,10 +29,7 @@ fn owned_by(kind: &str, name: &str, uid: &str, controller: bool) -> Value {
 fn whose_a_peer_is_decides_what_becomes_of_it() {
     let ours = peer(owned_by("EtcdCluster", "c", UID, true));
     assert_eq!((&ours.owner, ours.deleting), (&Owner::Ours, false));
-    assert_eq!(
-        (ours.takes_claim, ours.finalizers),
-        (true, vec!["theirs".to_owned()])
-    );
+    assert_eq!(ours.obsolete_finalizer, Some(vec!["theirs".to_owned()]));
     let former = peer(owned_by("EtcdCluster", "c", "cluster-1", true));
     assert_eq!((former.owner, former.deleting), (Owner::Former, true));
     let orphan = peer(json!([]));
@@ -51,6 +48,7 @@ fn whose_a_peer_is_decides_what_becomes_of_it() {
         version: Version::new(3, 6, 1),
         config: String::new(),
         paused: false,
+        frozen: None,
     };
     let memory = Memory::default();
     let view = slot.view(

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, Namespace,
-    ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-    SeccompProfile, SecurityContext, Service, ServicePort, ServiceSpec, TopologySpreadConstraint,
+    Capabilities, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, LocalObjectReference,
+    Namespace, ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+    ResourceRequirements, SeccompProfile, SecurityContext, Service, ServicePort, ServiceSpec,
+    TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -116,14 +117,30 @@ fn pod(settings: &Settings, selector: LabelSelector) -> PodSpec {
             label_selector: Some(selector),
             ..TopologySpreadConstraint::default()
         }]),
+        image_pull_secrets: (!settings.pull_secrets.is_empty()).then(|| pull_secrets(settings)),
         containers: vec![container(settings)],
         ..PodSpec::default()
     }
 }
 
+fn pull_secrets(settings: &Settings) -> Vec<LocalObjectReference> {
+    let names = settings.pull_secrets.iter();
+    names
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect()
+}
+
 fn container(settings: &Settings) -> Container {
     let mut args = vec!["operator".to_owned()];
     let mut ports = vec![port(PORT_NAME, METRICS_PORT)];
+    args.extend(
+        settings
+            .watch_namespace
+            .iter()
+            .map(|name| format!("--watch={name}")),
+    );
+    let repository = settings.etcd_repository.iter();
+    args.extend(repository.map(|name| format!("--etcd-repository={name}")));
     if settings.webhook {
         args.push(format!("--webhook=0.0.0.0:{}", webhook::PORT));
         ports.push(port(WEBHOOK_PORT_NAME, webhook::PORT));

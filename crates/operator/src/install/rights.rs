@@ -23,17 +23,43 @@ pub(super) fn account(settings: &Settings) -> ServiceAccount {
     }
 }
 
-/// Rights in all namespaces, since clusters may live in any.
-pub(super) fn cluster_role(settings: &Settings) -> ClusterRole {
-    let mut rules = rules();
+/// Rights in all namespaces, since clusters may live in any; `None` if there are none of these.
+pub(super) fn cluster_role(settings: &Settings) -> Option<ClusterRole> {
+    let mut rules = match settings.watch_namespace {
+        Some(_) => Vec::new(),
+        None => rules(),
+    };
     if settings.webhook {
         rules.push(trust());
     }
-    ClusterRole {
+    (!rules.is_empty()).then(|| ClusterRole {
         metadata: everywhere(),
         rules: Some(rules),
         ..ClusterRole::default()
-    }
+    })
+}
+
+/// The same rights in the only namespace that clusters may live in, and who gets them.
+pub(super) fn in_watched(settings: &Settings, namespace: &str) -> (Role, RoleBinding) {
+    let name = format!("{NAME}-clusters");
+    let metadata = ObjectMeta {
+        name: Some(name.clone()),
+        namespace: Some(namespace.to_owned()),
+        ..everywhere()
+    };
+    let role = Role {
+        metadata: metadata.clone(),
+        rules: Some(rules()),
+    };
+    let binding = RoleBinding {
+        metadata,
+        role_ref: RoleRef {
+            name,
+            ..role_ref("Role")
+        },
+        subjects: Some(vec![subject(settings)]),
+    };
+    (role, binding)
 }
 
 /// Whom the API server trusts when it asks the webhook: in the two configurations of that name, and in no others.
@@ -59,14 +85,14 @@ fn rules() -> Vec<PolicyRule> {
         rule(GROUP, &["etcdpeers"], &KEEP),
         rule(GROUP, &["etcdpeers/status"], &["patch"]),
         rule(GROUP, &["etcdpeers/finalizers"], &["update"]),
-        rule("", &["services"], &["get", "list", "watch", "create"]),
+        rule("", &["services"], &["get", "list", "watch", "create", "patch"]),
         rule("", &["persistentvolumeclaims"], &KEEP),
         rule("", &["secrets"], &["list", "watch", "create", "patch", "delete"]),
         rule("", &["pods"], &["list", "watch", "patch", "delete"]),
         rule(
             "apps",
             &["replicasets"],
-            &["get", "list", "watch", "create", "delete"],
+            &["get", "list", "watch", "create", "patch"],
         ),
         rule("policy", &["poddisruptionbudgets"], &KEEP),
         rule("events.k8s.io", &["events"], &["create", "patch"]),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{InstallError, Settings, deployment, rights};
+use super::{InstallError, Settings, deployment, network, rights};
 use crate::webhook::{CONFIGURATION, configuration};
 
 /// All documents, one after another.
@@ -25,17 +25,7 @@ pub fn stream(settings: &Settings) -> Result<String, InstallError> {
         "The operator's account.",
         &rights::account(settings),
     )?;
-    documents.add(
-        "the ClusterRole",
-        "What the operator may do in all namespaces. Secrets are among it because it keeps the certificates of \
-         clusters with managed TLS in them, and reads those that clusters name.",
-        &rights::cluster_role(settings),
-    )?;
-    documents.add(
-        "the ClusterRoleBinding",
-        "Gives the account those rights.",
-        &rights::cluster_role_binding(settings),
-    )?;
+    documents.rights(settings)?;
     documents.add(
         "the Role",
         "What the operator may do in its own namespace: hold the Lease that says which of its pods works.",
@@ -59,6 +49,9 @@ pub fn stream(settings: &Settings) -> Result<String, InstallError> {
     if settings.webhook {
         documents.webhook(settings)?;
     }
+    if settings.network_policy {
+        documents.network(settings)?;
+    }
     Ok(documents.text)
 }
 
@@ -68,6 +61,50 @@ struct Documents {
 }
 
 impl Documents {
+    fn rights(&mut self, settings: &Settings) -> Result<(), InstallError> {
+        let secrets = "Secrets are among it because it keeps the certificates of clusters with managed TLS in them, and \
+                       reads those that clusters name.";
+        if let Some(role) = rights::cluster_role(settings) {
+            let remark = match settings.watch_namespace {
+                None => format!("What the operator may do in all namespaces. {secrets}"),
+                Some(_) => "What the webhook needs: that the API server trusts it.".to_owned(),
+            };
+            self.add("the ClusterRole", &remark, &role)?;
+            self.add(
+                "the ClusterRoleBinding",
+                "Gives the account those rights.",
+                &rights::cluster_role_binding(settings),
+            )?;
+        }
+        if let Some(namespace) = &settings.watch_namespace {
+            let (role, binding) = rights::in_watched(settings, namespace);
+            let remark = format!("What the operator may do in the namespace of the clusters. {secrets}");
+            self.add("the Role for clusters", &remark, &role)?;
+            self.add(
+                "the RoleBinding for clusters",
+                "Gives the account those rights.",
+                &binding,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn network(&mut self, settings: &Settings) -> Result<(), InstallError> {
+        self.add(
+            "the NetworkPolicy of the operator",
+            "The operator is reached for metrics and admission, and for nothing else.",
+            &network::of_operator(settings),
+        )?;
+        let Some(namespace) = &settings.watch_namespace else {
+            return Ok(());
+        };
+        self.add(
+            "the NetworkPolicy of the members",
+            "Members are reached by each other; clients reach only the ports for clients.",
+            &network::of_members(namespace),
+        )
+    }
+
     fn webhook(&mut self, settings: &Settings) -> Result<(), InstallError> {
         self.add(
             "the Service of the webhook",

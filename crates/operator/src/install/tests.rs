@@ -50,7 +50,9 @@ fn settings_reach_every_place() {
         namespace: "elsewhere".to_owned(),
         image: "example/quorate:test".to_owned(),
         replicas: 2,
-        webhook: false,
+        etcd_repository: Some("example/etcd".to_owned()),
+        pull_secrets: vec!["pull".to_owned()],
+        ..Settings::default()
     };
     let documents = documents(&settings);
     assert!(!stream(&settings).unwrap().contains(NAMESPACE));
@@ -72,8 +74,48 @@ fn settings_reach_every_place() {
     let deployment: Deployment = serde_json::from_value(of_kind(&documents, "Deployment")).unwrap();
     let spec = deployment.spec.unwrap();
     assert_eq!(spec.replicas, Some(2));
-    let container = &spec.template.spec.unwrap().containers[0];
+    let pod = spec.template.spec.unwrap();
+    assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "pull");
+    let container = &pod.containers[0];
     assert_eq!(container.image.as_deref(), Some("example/quorate:test"));
+    let args = ["operator", "--etcd-repository=example/etcd"];
+    assert_eq!(container.args.as_deref(), Some(&args.map(str::to_owned)[..]));
+}
+
+#[test]
+fn one_namespace_is_all_it_has_rights_in() {
+    let settings = Settings {
+        watch_namespace: Some("clusters".to_owned()),
+        network_policy: true,
+        ..Settings::default()
+    };
+    let documents = documents(&settings);
+    let kind = |kind: &str| {
+        let of_kind = documents.iter().filter(|d| d["kind"] == kind);
+        of_kind
+            .map(|d| d["metadata"]["namespace"].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(kind("ClusterRole"), [""; 0]);
+    assert_eq!(kind("ClusterRoleBinding"), [""; 0]);
+    assert_eq!(kind("Role"), ["clusters", NAMESPACE]);
+    assert_eq!(kind("RoleBinding"), ["clusters", NAMESPACE]);
+    assert_eq!(kind("NetworkPolicy"), [NAMESPACE, "clusters"]);
+    let deployment: Deployment = serde_json::from_value(of_kind(&documents, "Deployment")).unwrap();
+    let container = &deployment.spec.unwrap().template.spec.unwrap().containers[0];
+    assert_eq!(container.args.as_ref().unwrap()[1], "--watch=clusters");
+    // All that it may do everywhere otherwise, it may do there.
+    let everywhere = of_kind(&super::tests::documents(&Settings::default()), "ClusterRole");
+    let there = documents
+        .iter()
+        .find(|d| d["metadata"]["name"] == "quorate-operator-clusters");
+    assert_eq!(there.unwrap()["rules"], everywhere["rules"]);
+    let webhook = Settings {
+        webhook: true,
+        ..settings
+    };
+    let rules = &of_kind(&super::tests::documents(&webhook), "ClusterRole")["rules"];
+    assert_eq!(rules.as_array().unwrap().len(), 1, "{rules}");
 }
 
 #[test]

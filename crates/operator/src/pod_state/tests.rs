@@ -40,7 +40,11 @@ pub(crate) fn pod(status: Value) -> Pod {
             "name": "c-0-abcde",
             "namespace": "ns",
             "uid": UID,
-            "labels": {"etcd.improbable.io/cluster-name": "c", "etcd.improbable.io/peer-name": "c-0"},
+            "labels": {
+                "etcd.improbable.io/cluster-name": "c",
+                "etcd.improbable.io/peer-name": "c-0",
+                "etcd.improbable.io/role": "voter",
+            },
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "annotations": {
                 "etcd.improbable.io/generation": "0",

@@ -15,6 +15,7 @@ fn spec() -> Spec {
         version: Version::new(3, 6, 1),
         config: "config-0".to_owned(),
         paused: false,
+        frozen: None,
     }
 }
 
@@ -26,8 +27,7 @@ fn peer() -> Peer {
     Peer {
         uid: "peer-1".to_owned(),
         deleting: false,
-        takes_claim: false,
-        finalizers: Vec::new(),
+        obsolete_finalizer: None,
         owner: Owner::Ours,
         version: Version::new(3, 6, 1),
         generation: Generation(0),
@@ -50,6 +50,7 @@ fn slot(pods: &[Value]) -> SlotObjects {
             ..Claim::default()
         }),
         set: Some("set-1".to_owned()),
+        set_role: None,
         set_fails: None,
         pods: Vec::new(),
     };
@@ -204,12 +205,12 @@ fn what_was_made_for_something_else_is_no_place() {
     let parked = at_the_gate(&report(data(), None));
     let mut other = slot(&[parked]);
     other.peer.as_mut().unwrap().config = "config-1".to_owned();
-    assert_eq!(view(&other, &known()).place, Place::Absent);
+    assert_eq!(view(&other, &known()).place, Place::Unfit);
     other.peer = Some(Peer {
         generation: Generation(1),
         ..peer()
     });
-    assert_eq!(view(&other, &known()).place, Place::Absent);
+    assert_eq!(view(&other, &known()).place, Place::Unfit);
 }
 
 #[test]

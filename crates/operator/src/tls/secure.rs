@@ -42,6 +42,8 @@ pub struct Kept {
     judged: Option<Judged>,
     followed: Option<Followed>,
     proven: Option<Proven>,
+    /// What was last good.
+    last: Option<Box<Material>>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub enum Secured {
     Ready(Box<Material>, Done),
     /// Nothing yet; to be asked for meanwhile.
     Coming(Done),
+    /// What was last good, and why it is not any more: someone has to do something about it.
+    Frozen(Box<Material>, String),
     /// Nothing, and someone has to do something about it.
     Held(String),
 }
@@ -88,10 +92,21 @@ impl Shared {
         memory: &Memory,
         kept: &mut Kept,
     ) -> Result<Secured, Failed> {
-        match &plot.cluster.tls_secrets {
-            Some(names) => self.read_own(plot, objects, names, kept).await,
-            None => Ok(self.keep_own(plot, objects, memory, kept).await),
-        }
+        let secured = match &plot.cluster.tls_secrets {
+            Some(names) => self.read_own(plot, objects, names, kept).await?,
+            None => self.keep_own(plot, objects, memory, kept).await,
+        };
+        Ok(match secured {
+            Secured::Ready(material, done) => {
+                kept.last = Some(material.clone());
+                Secured::Ready(material, done)
+            }
+            Secured::Held(why) => match kept.last.clone() {
+                Some(last) => Secured::Frozen(last, why),
+                None => Secured::Held(why),
+            },
+            other => other,
+        })
     }
 
     async fn keep_own(

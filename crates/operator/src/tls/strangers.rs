@@ -54,7 +54,7 @@ pub fn restart(
     let mut done = Done::default();
     for ordinal in others.iter().rev().filter(|o| !answer.contains(o)).take(limit) {
         let slot = objects.slot(*ordinal);
-        let down = take_down(&slot, &names.member(*ordinal).to_string(), false);
+        let down = take_down(&slot, &names.member(*ordinal).to_string());
         done.effects.extend(down.effects);
         done.news.extend(down.news);
     }
@@ -81,14 +81,14 @@ mod tests {
                 slot.peer = Some(Peer {
                     uid: format!("peer-{n}"),
                     deleting: false,
-                    takes_claim: false,
-                    finalizers: Vec::new(),
+                    obsolete_finalizer: None,
                     owner: Owner::Ours,
                     version,
                     generation,
                     config: config.to_owned(),
                 });
                 slot.pods.push(PodState {
+                    role: None,
                     ready: true,
                     name: format!("c-{n}-x"),
                     uid: format!("pod-{n}"),

@@ -1,5 +1,4 @@
-mod abandoned;
-
+use quorate_core::memory::Mark;
 use quorate_pod::contract::Found;
 
 use super::*;
@@ -105,6 +104,85 @@ fn the_services_are_made_and_at_rest_nothing_is() {
 }
 
 #[test]
+fn clients_and_budgets_know_voters_from_learners() {
+    use crate::names::ROLE_LABEL;
+    use quorate_core::model::{ClusterId, MemberId};
+    let ground = Ground0::new();
+    let plot = ground.plot();
+    let selects =
+        |labels: Option<BTreeMap<String, String>>| labels.unwrap_or_default().get(ROLE_LABEL).cloned();
+    let budget = budget::budget(&plot, 3).unwrap().spec.unwrap().selector.unwrap();
+    assert_eq!(selects(budget.match_labels).as_deref(), Some("voter"));
+    let clients = service::for_clients(&plot).spec.unwrap();
+    assert_eq!(selects(clients.selector).as_deref(), Some("voter"));
+    let peers = service::headless(&plot).spec.unwrap();
+    assert_eq!(
+        selects(peers.selector),
+        None,
+        "members find each other before that"
+    );
+
+    let mut memory = Memory::default();
+    assert_eq!(Role::of(&memory, Ordinal(0)), Role::Voter, "a first member");
+    memory.cluster = Some(ClusterId(1));
+    assert_eq!(
+        Role::of(&memory, Ordinal(0)),
+        Role::Learner,
+        "one that is to join"
+    );
+    let running = || {
+        let mut slot = slot(
+            &[etcd_in(serde_json::json!({"running": {}}))],
+            recorded("volume-1"),
+        );
+        slot.set_role = Some("learner".to_owned());
+        slot.pods[0].role = Some("learner".to_owned());
+        slot
+    };
+    let remembered = memory.slots.entry(Ordinal(0)).or_default();
+    (remembered.member, remembered.voter) = (Some(MemberId(7)), false);
+    let told = |memory: &Memory| {
+        let mut all = kept(running(), 0, memory);
+        all.retain(|effect| effect.starts_with("label"));
+        all
+    };
+    assert_eq!(told(&memory), [""; 0]);
+    memory.slots.get_mut(&Ordinal(0)).unwrap().voter = true;
+    assert_eq!(
+        told(&memory),
+        ["label Set c-0", "label Pod c-0-abcde"],
+        "it was promoted"
+    );
+}
+
+#[test]
+fn a_service_is_repaired_once_all_pods_say_what_they_are() {
+    let ground = Ground0::new();
+    let plot = ground.plot();
+    let mut whole = Whole::default();
+    for mut service in [service::headless(&plot), service::for_clients(&plot)] {
+        service.spec.as_mut().unwrap().selector = Some(plot.names.labels());
+        whole
+            .services
+            .insert(service.metadata.name.clone().unwrap(), service);
+    }
+    let repaired = |role: Option<&str>| {
+        let mut objects = Objects::default();
+        let mut slot = slot(
+            &[etcd_in(serde_json::json!({"running": {}}))],
+            recorded("volume-1"),
+        );
+        slot.pods[0].role = role.map(str::to_owned);
+        slot.set_role = role.map(str::to_owned);
+        objects.slots.insert(Ordinal(0), slot);
+        let done = upkeep(&plot, &Memory::default(), &objects, &whole, None);
+        done.effects.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(repaired(None), ["label Set c-0", "label Pod c-0-abcde"]);
+    assert_eq!(repaired(Some("voter")), ["update Service c-client"]);
+}
+
+#[test]
 fn a_volume_is_put_on_record_once_and_never_over_another() {
     let parked = at_the_gate(&report(Found::Empty, None));
     let fresh = slot(std::slice::from_ref(&parked), recorded(""));
@@ -125,12 +203,17 @@ fn a_volume_is_put_on_record_once_and_never_over_another() {
 }
 
 #[test]
-fn a_place_that_was_never_needed_goes_with_its_claim() {
-    let unused = slot(&[at_the_gate(&report(Found::Empty, None))], recorded("volume-1"));
-    let gone = kept(unused.clone(), 5, &Memory::default());
-    assert_eq!(gone, ["set the finalizers of EtcdPeer c-5", "delete Peer c-5"]);
-    let mut started = unused;
-    let record = started.claim.as_mut().and_then(|c| c.record.as_mut());
-    record.unwrap().mark = Mark::Started;
-    assert!(!kept(started, 5, &Memory::default()).contains(&"delete Peer c-5".to_owned()));
+fn a_peer_of_a_former_operator_does_not_wait_for_its_claim_for_ever() {
+    let mut going = slot(&[], recorded("volume-1"));
+    let peer = going.peer.as_mut().unwrap();
+    (peer.deleting, peer.obsolete_finalizer) = (true, Some(vec!["theirs".to_owned()]));
+    let [Effect::Finalizers { finalizers, .. }] = &release("c-0", peer).into_iter().collect::<Vec<_>>()[..]
+    else {
+        panic!("{peer:?}");
+    };
+    assert_eq!(finalizers, &["theirs"]);
+    assert_eq!(
+        kept(going, 0, &Memory::default()),
+        ["set the finalizers of EtcdPeer c-0"]
+    );
 }

@@ -22,6 +22,10 @@ impl World {
                 generation,
                 version,
             } => self.provide(queued, *ordinal, *generation, *version),
+            Step::Withdraw { ordinal } => {
+                let slot = self.ground.slot(*ordinal);
+                slot.pod.take_if(|_| matches!(slot.process, Proc::Stopped { .. }));
+            }
             Step::Start {
                 ordinal,
                 generation,
@@ -45,16 +49,15 @@ impl World {
             Step::MoveLeader { from, to } => self.hand_over(me, *from, *to),
             Step::SetAside { ordinal, generation } => self.set_aside(*ordinal, *generation),
             Step::DropAside { ordinal, keep } => self.drop_asides(*ordinal, *keep, queued.late),
+            Step::Discard { .. } => {} // A machine has no storage to delete.
         }
     }
 
-    /// Makes a pod, in place of one that was made for something else. A pod in which a process runs is left alone.
+    /// Makes a pod where there is none.
     fn provide(&mut self, queued: &Queued, ordinal: Ordinal, generation: Generation, version: Version) {
         let ready_at = self.ground.etcd.now + self.rng.u64(1..20);
         let slot = self.ground.slot(ordinal);
-        let same =
-            |pod: &Pod| pod.generation == generation && pod.config == queued.config && pod.version == version;
-        if matches!(slot.process, Proc::Stopped { .. }) && !slot.pod.as_ref().is_some_and(same) {
+        if matches!(slot.process, Proc::Stopped { .. }) && slot.pod.is_none() {
             slot.pod = Some(Pod {
                 generation,
                 config: queued.config.clone(),
@@ -78,10 +81,8 @@ impl World {
             return StepResult::Done;
         }
         if pods {
-            let fits = |pod: &Pod| pod.generation == generation && pod.ready_at <= now;
-            if slot.pod.as_ref().is_some_and(|pod| pod.version != version) {
-                slot.pod = None; // It is made anew, for this version.
-            }
+            let fits =
+                |pod: &Pod| pod.generation == generation && pod.version == version && pod.ready_at <= now;
             if !slot.pod.as_ref().is_some_and(fits) {
                 return StepResult::Refused(Refused::Other("there is no pod for it".into()));
             }

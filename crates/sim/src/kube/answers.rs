@@ -79,6 +79,7 @@ impl KubeWorld {
             version: running.version,
             db_size: 4096 * (1 + wal.log.len() as u64),
             db_in_use: 4096 * (1 + running.applied as u64),
+            alarms: Default::default(),
             healthy: learner || self.etcd.serves(at),
         })
     }

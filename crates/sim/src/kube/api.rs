@@ -181,6 +181,9 @@ impl Api {
         if present.resource_version() != next.resource_version() || present.uid() != next.uid() {
             return Err(ApiError::Conflict);
         }
+        if present.status == next.status {
+            return Ok(()); // What stays the same keeps its version.
+        }
         let status = next.status.clone();
         self.change::<EtcdCluster>(&next.name_any(), None, |c| c.status = status)
     }
@@ -239,11 +242,36 @@ impl Api {
                     other => other,
                 }
             }
+            Effect::Apply(Object::Service(it)) => {
+                let spec = it.spec.clone();
+                self.change::<Service>(&it.name_any(), None, |s| s.spec = spec)
+            }
+            Effect::Label {
+                kind,
+                name,
+                uid,
+                labels,
+            } => match kind {
+                Kind::Pod => self.change::<Pod>(name, Some(uid), |p| p.labels_mut().extend(labels.clone())),
+                Kind::Set => self.change::<ReplicaSet>(name, Some(uid), |s| {
+                    let template = s.spec.get_or_insert_default().template.get_or_insert_default();
+                    let meta = template.metadata.get_or_insert_default();
+                    meta.labels.get_or_insert_default().extend(labels.clone());
+                }),
+                _ => Ok(()),
+            },
             // Clusters here speak plain text: there are no Secrets.
             Effect::Apply(_) | Effect::Amend(_) => Ok(()),
+            Effect::DeleteClaim { name, uid, version } => {
+                let seen = self.claims.live.get(name).and_then(|c| c.resource_version());
+                match seen.as_ref() == Some(version) {
+                    true => gone(self.delete::<PersistentVolumeClaim>(name, Some(uid))),
+                    false => Ok(()),
+                }
+            }
             Effect::Delete { kind, name, uid } => gone(match kind {
                 Kind::Peer => self.delete::<EtcdPeer>(name, Some(uid)),
-                Kind::Claim => self.delete::<PersistentVolumeClaim>(name, Some(uid)),
+                Kind::Claim => Ok(()), // Only by `DeleteClaim`.
                 Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
                 Kind::Pod => self.delete::<Pod>(name, Some(uid)),
                 Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),

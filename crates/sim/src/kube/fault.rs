@@ -10,7 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::{Ordinal, Version, VersionPath};
-use quorate_operator::effect::Effect;
+use quorate_operator::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
 use super::operator::{KINDS, Operator};
@@ -130,17 +130,27 @@ impl KubeWorld {
         }
     }
 
-    /// The operator dies just when an EtcdPeer is to take its claim along, and its member is perhaps wanted again.
+    /// The operator dies between taking the place of a member that is not wanted away and deleting its claim, and the member
+    /// is perhaps wanted again.
     pub(super) fn change_of_mind(&mut self, me: &mut Operator, effect: &Effect) {
-        let Effect::Finalizers { finalizers, .. } = effect else {
+        let Effect::Delete {
+            kind: Kind::Peer,
+            name,
+            ..
+        } = effect
+        else {
             return;
         };
         let kills = self.trouble.rates.contains_key(&KubeFault::KillOperator);
-        if !kills || finalizers.is_empty() || self.rng.u8(..3) == 0 {
+        let wanted = self
+            .names
+            .ordinal(name)
+            .is_some_and(|o| o.0 < self.wants.replicas);
+        if !kills || wanted || self.rng.u8(..3) == 0 {
             return;
         }
         me.dies_in = Some(1); // This request is counted, too.
-        self.reached("stage", "KilledBeforePeerWent");
+        self.reached("stage", "KilledBeforeDiscard");
         if self.rng.bool() {
             self.wants.replicas = self.rng.u32(1..=5);
             self.apply_wants();

@@ -14,11 +14,10 @@ use quorate_core::model::{Basis, Observed, Outcome, Refused, Spec, StepKind, Ste
 use quorate_core::{Decision, Memory, Plan, Step, decide};
 use quorate_operator::build::{Images, Plot};
 use quorate_operator::effect::Effect;
-use quorate_operator::ending::endings;
 use quorate_operator::execute::Executor;
 use quorate_operator::gather::Seen;
 use quorate_operator::observe::{Look, Objects};
-use quorate_operator::pass::{remembered, wanted};
+use quorate_operator::pass::{asked, recalled, stored, wanted};
 use quorate_operator::upkeep::{Whole, growth, upkeep};
 
 use super::api::{ApiError, time};
@@ -224,8 +223,9 @@ impl KubeWorld {
                 }
                 let mut next = (*work.resource).clone();
                 next.status = Some(*status);
+                let changes = next.status != work.resource.status;
                 self.request(me, |api| api.replace_status(&next))?;
-                me.replaced = work.resource.resource_version();
+                me.replaced = work.resource.resource_version().filter(|_| changes);
             }
             Act::Effect(effect) => {
                 self.say(me, &effect);
@@ -398,7 +398,7 @@ impl KubeWorld {
         let Some(resource) = clusters.get(&self.names.cluster).cloned() else {
             // It is gone, and with it what was kept of it.
             (me.replaced, me.taken_up, me.last) = (None, false, None);
-            return self.finish(me);
+            return;
         };
         if me.replaced.is_some() && me.replaced == resource.resource_version() {
             return;
@@ -416,10 +416,15 @@ impl KubeWorld {
                 .get(&names.cluster)
                 .map(|b| (**b).clone()),
         };
-        let cluster = match quorate_api::crd::resolve(&resource) {
-            Ok((cluster, _)) => cluster,
-            Err(faults) => return self.broke(super::world::KubeBreak::NoConvergence, faults.to_string()),
+        let stored = match stored(&resource) {
+            Ok(stored) => stored,
+            Err(why) => return self.broke(super::world::KubeBreak::NoConvergence, why),
         };
+        let asked = match asked(&resource, stored.as_ref()) {
+            Ok(asked) => asked,
+            Err(why) => return self.broke(super::world::KubeBreak::NoConvergence, why),
+        };
+        let cluster = asked.cluster;
         let Some(owner) = resource.controller_owner_ref(&()) else {
             return;
         };
@@ -431,12 +436,12 @@ impl KubeWorld {
             images: &images,
             trusted: None,
         };
-        let spec = wanted(&plot);
-        let objects = seen.objects(&names, &resource.uid().unwrap_or_default());
-        let mut before = match remembered(&resource, &cluster, &names, &objects) {
-            Ok(before) => before,
-            Err(why) => return self.broke(super::world::KubeBreak::NoConvergence, why),
+        let spec = Spec {
+            frozen: asked.frozen,
+            ..wanted(&plot)
         };
+        let objects = seen.objects(&names, &resource.uid().unwrap_or_default());
+        let mut before = stored.unwrap_or_else(|| recalled(&cluster, &names, &objects));
         if !me.taken_up {
             me.taken_up = true;
             before = before.taken_up();
@@ -452,7 +457,8 @@ impl KubeWorld {
             token: Token(format!("token-{}", self.ids)),
         };
         let observed = look.observed(&objects, self.answers(&objects));
-        let Decision { plan, memory } = decide(&spec, &observed, &before, self.now());
+        let Decision { plan, mut memory } = decide(&spec, &observed, &before, self.now());
+        memory.manifest = asked.manifest;
         self.tell(me, &plan);
         let show = quorate_operator::status::Seen {
             names: &names,
@@ -468,12 +474,10 @@ impl KubeWorld {
         };
         let last = resource.status.clone().unwrap_or_default();
         let next = show.cluster(&last);
-        let mut acts = VecDeque::new();
-        if next != last {
-            acts.push_back(Act::Status(Box::new(next)));
-        } else if !me.covers(now) {
+        if !me.covers(now) {
             return;
         }
+        let mut acts = VecDeque::new();
         if !spec.paused {
             let quorum = observed.quorum.as_ref();
             let voters = quorum.map(|q| q.members.iter().filter(|m| !m.learner).count());
@@ -483,6 +487,10 @@ impl KubeWorld {
         acts.extend(plan.steps.iter().cloned().map(Act::Step));
         if !spec.paused {
             acts.extend(growth(&plot, &objects).effects.into_iter().map(Act::Effect));
+        }
+        // Also when it says what is there already: that fails if it is not what was read any more.
+        if next != last || !acts.is_empty() {
+            acts.push_front(Act::Status(Box::new(next)));
         }
         let rest = plan.steps.is_empty() && plan.waits.is_empty();
         let pause = (plan.next_look.as_millis() as u64).div_ceil(crate::TICK_MS);
@@ -506,23 +514,6 @@ impl KubeWorld {
             claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
             sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
             pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
-        }
-    }
-
-    /// What is left to do for a cluster that is gone.
-    fn finish(&mut self, me: &mut Operator) {
-        let objects = self.seen(me).objects(&self.names, "");
-        for effect in endings(&self.names, None, &objects).effects {
-            if !me.covers(self.api.now) || me.dies_in == Some(0) {
-                return;
-            }
-            self.say(me, &effect);
-            me.dies_in = me.dies_in.map(|n| n.saturating_sub(1));
-            if self.request(me, |api| api.apply(&effect)).is_err() {
-                me.due = self.api.now + 4;
-                return;
-            }
-            self.reached("stage", "EndedWithoutCluster");
         }
     }
 

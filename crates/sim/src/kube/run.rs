@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 17] = [
+const STAGES: [&str; 16] = [
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -20,9 +20,8 @@ const STAGES: [&str; 17] = [
     "CameToNothing",
     "ClaimDeleted",
     "ClaimDeletedByOthers",
-    "KilledBeforePeerWent",
+    "KilledBeforeDiscard",
     "Orphaned",
-    "EndedWithoutCluster",
     "Converged",
     "Gone",
     "LeftToPeople",
@@ -32,8 +31,9 @@ const STAGES: [&str; 17] = [
 pub fn all_to_reach() -> Reached {
     let faults = KubeFault::ALL.iter().map(|k| (("fault", format!("{k:?}")), 0));
     let stages = STAGES.iter().map(|s| (("stage", (*s).to_owned()), 0));
-    // Asides lie on the volume, and are thinned out there.
-    let steps = StepKind::ALL.iter().filter(|k| **k != StepKind::DropAside);
+    // Old data lies aside on the volume, and is thinned out there.
+    let on_volume = [StepKind::SetAside, StepKind::DropAside];
+    let steps = StepKind::ALL.iter().filter(|k| !on_volume.contains(k));
     let steps = steps.map(|k| (("step", format!("{k:?}")), 0));
     faults.chain(stages).chain(steps).collect()
 }

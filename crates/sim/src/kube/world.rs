@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use kube::ResourceExt;
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{Ordinal, Version};
 use quorate_operator::names::Names;
@@ -254,9 +253,9 @@ impl KubeWorld {
         self.wants.replicas = self.rng.u32(1..=self.wants.replicas);
         self.apply_wants();
         // Mostly while what was scaled away is still going.
-        let waits = |p: &std::sync::Arc<quorate_api::crd::EtcdPeer>| !p.finalizers().is_empty();
         for _ in 0..self.rng.u64(1..400) {
-            if self.api.peers.live.values().any(waits) && self.rng.u8(..4) == 0 {
+            let clears_away = self.api.claims.live.len() > self.wants.replicas as usize;
+            if clears_away && self.rng.u8(..4) == 0 {
                 break;
             }
             self.tick();

@@ -39,6 +39,7 @@ impl Fixture {
             version: V,
             config: "c".into(),
             paused: false,
+            frozen: None,
         };
         let observed = Observed {
             at: Time(100_000),
@@ -86,6 +87,8 @@ impl Fixture {
             first_start: FirstStart::Unknown,
             leftovers: vec![],
             place: Place::Ready,
+            made_for: None,
+            storage: None,
             asides: 0,
             process: Process::Stopped { last: None },
             status: None,
@@ -132,6 +135,7 @@ impl Fixture {
             version: V,
             db_size: 0,
             db_in_use: 0,
+            alarms: Default::default(),
             healthy: true,
         });
     }

@@ -314,3 +314,71 @@ fn a_leader_is_not_removed_while_the_rest_could_not_find_out_without_it() {
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
     assert_eq!(f.steps(), ["remove member a3 from the cluster"]);
 }
+
+/// What a claim looks like to the planner.
+fn storage(record: Option<(u32, bool)>) -> Option<Storage> {
+    Some(Storage {
+        id: StorageId {
+            uid: "u".into(),
+            version: "1".into(),
+        },
+        in_use: false,
+        record: record.map(|(generation, started)| (Generation(generation), started)),
+    })
+}
+
+#[test]
+fn the_place_of_a_member_that_is_gone_is_taken_away_and_then_its_storage() {
+    let mut f = Fixture::healthy(3);
+    f.spec.replicas = 2;
+    f.plan();
+    let members = &mut f.observed.quorum.as_mut().unwrap().members;
+    members.retain(|m| m.id != id(2));
+    assert_eq!(f.steps(), ["stop member 2"]);
+    *f.view(2) = SlotView {
+        volume: Volume::Unknown,
+        place: Place::Unfit,
+        made_for: Some(V),
+        storage: storage(Some((0, true))),
+        ..Fixture::vacant(2)
+    };
+    f.view(2).storage.as_mut().unwrap().in_use = true;
+    assert_eq!(f.steps(), ["take the place of member 2 away"]);
+    f.view(2).made_for = None;
+    f.view(2).place = Place::Preparing {
+        why: "it goes".into(),
+    };
+    assert_eq!(f.steps(), [""; 0], "something may still use it");
+    f.view(2).place = Place::Absent;
+    f.view(2).storage = storage(Some((0, true)));
+    assert_eq!(f.steps(), ["delete the storage of member 2"]);
+    f.view(2).deletion_pending = true;
+    assert_eq!(f.steps(), [""; 0], "it goes already");
+    f.view(2).deletion_pending = false;
+    let deletes = |f: &mut Fixture| f.steps().contains(&"delete the storage of member 2".to_owned());
+    // Wanted again, or nobody there to say whose it is.
+    f.spec.replicas = 3;
+    assert!(!deletes(&mut f));
+    f.spec.replicas = 2;
+    f.silence();
+    assert!(!deletes(&mut f));
+}
+
+#[test]
+fn storage_is_deleted_only_where_it_is_known_what_it_holds() {
+    let left = |record| {
+        let mut f = Fixture::healthy(1);
+        let view = SlotView {
+            volume: Volume::Unknown,
+            place: Place::Absent,
+            storage: storage(record),
+            ..Fixture::vacant(5)
+        };
+        f.observed.slots.insert(o(5), view);
+        f.steps()
+    };
+    assert_eq!(left(Some((0, false))), ["delete the storage of member 5"]);
+    for unknown in [None, Some((0, true)), Some((1, true)), Some((1, false))] {
+        assert_eq!(left(unknown), [""; 0], "{unknown:?}");
+    }
+}

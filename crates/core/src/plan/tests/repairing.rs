@@ -403,3 +403,95 @@ fn one_that_was_started_before_anybody_saw_its_id_may_make_the_quorum() {
     );
     assert!(!reasons(&plan).contains(&"QuorumLost"), "{plan:?}");
 }
+
+fn alarm(f: &mut Fixture, kind: AlarmKind, n: u32) {
+    let alarm = Alarm { kind, member: id(n) };
+    for view in f.observed.slots.values_mut() {
+        if let Some(status) = &mut view.status {
+            status.alarms.insert(alarm);
+        }
+    }
+}
+
+#[test]
+fn alarms_are_told_and_one_of_corruption_stops_all_changes() {
+    let mut f = Fixture::healthy(3);
+    f.view(1).status.as_mut().unwrap().db_size = 2_147_483_648;
+    alarm(&mut f, AlarmKind::NoSpace, 1);
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["NoSpace"]));
+    let block = &plan.blocks[0];
+    assert_eq!(block.member, Some(o(1)));
+    assert!(block.detail.contains("t-1 (2147.4 MB"), "{}", block.detail);
+    f.spec.config = "a larger quota".into();
+    assert_eq!(f.steps(), ["stop member 2"], "it may be what mends it");
+    f.spec.paused = true;
+    assert!(reasons(&f.plan()).contains(&"NoSpace"));
+
+    let mut f = Fixture::healthy(3);
+    (f.spec.config, f.spec.replicas) = ("new".into(), 2);
+    alarm(&mut f, AlarmKind::Corrupt, 2);
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["Corrupt"]));
+    // But what ended is started again.
+    f.kill(0);
+    let steps = f.later(Duration::from_secs(60)).steps();
+    assert_eq!(steps, ["start member 0 (g0) from its data, etcd 3.6.1"]);
+}
+
+#[test]
+fn a_member_that_served_and_hangs_is_not_said_to_start() {
+    let mut f = Fixture::healthy(3);
+    f.view(1).status = None;
+    f.plan();
+    let plan = f.later(Duration::from_secs(30)).plan();
+    assert_eq!(reasons(&plan), ["MemberUnresponsive"]);
+    let wait = &plan.waits[0];
+    assert!(
+        wait.detail.contains("t-1 runs and does not answer any more"),
+        "{}",
+        wait.detail
+    );
+    assert!(wait.until.is_some_and(|until| until > f.now));
+    // One that was started and never served starts.
+    let mut f = Fixture::healthy(3);
+    f.view(1).status = None;
+    f.memory.slots.get_mut(&o(1)).unwrap().fails = 1;
+    assert_eq!(reasons(&f.plan()), ["MemberStarting"]);
+}
+
+#[test]
+fn while_nothing_can_be_changed_what_is_lost_is_healed() {
+    let frozen = Some(Frozen {
+        reason: BlockReason::Invalid,
+        detail: "spec.version: no such version".into(),
+    });
+    // Nobody is removed or restarted for it, whatever the spec says.
+    let mut f = Fixture::healthy(3);
+    (f.spec.replicas, f.spec.config, f.spec.frozen) = (2, "new".into(), frozen.clone());
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["Invalid"]));
+    assert_eq!(plan.blocks[0].detail, "spec.version: no such version");
+    // But who ended is started, and who is lost is replaced.
+    let mut f = Fixture::healthy(3);
+    f.spec.frozen = frozen.clone();
+    f.kill(1);
+    let steps = f.later(Duration::from_secs(60)).steps();
+    assert_eq!(steps, ["start member 1 (g0) from its data, etcd 3.6.1"]);
+    let mut f = Fixture::healthy(3);
+    f.spec.frozen = frozen.clone();
+    f.wipe(2);
+    assert_eq!(
+        f.later(Duration::from_secs(60)).steps(),
+        ["remove member a2 from the cluster"]
+    );
+    let members = &mut f.observed.quorum.as_mut().unwrap().members;
+    members.retain(|m| m.id != id(2));
+    f.plan();
+    *f.view(2) = Fixture::vacant(2);
+    assert_eq!(f.steps(), [format!("add member 2 ({}) as a learner", url(2))]);
+    // And nothing is begun.
+    let mut f = Fixture::empty(3);
+    f.spec.frozen = frozen;
+    assert_eq!((f.plan().steps.len(), f.memory.bootstrap.is_none()), (0, true));
+}

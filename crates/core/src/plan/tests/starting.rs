@@ -264,7 +264,7 @@ fn a_place_is_made_before_anything_is_started_in_it() {
     assert_eq!(f.steps(), [made(0), made(1), made(2)], "all at once");
     for n in 0..3 {
         let why = "the pod is being scheduled".to_owned();
-        f.view(n).place = Place::Preparing { version: V, why };
+        f.view(n).place = Place::Preparing { why };
     }
     let plan = f.plan();
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["Preparing"; 3]));
@@ -286,11 +286,21 @@ fn a_place_is_made_before_anything_is_started_in_it() {
 fn a_place_for_another_version_is_made_anew() {
     let mut f = Fixture::healthy(3);
     f.kill(1).view(1).place = Place::Preparing {
-        version: Version::new(3, 6, 99),
         why: "no such image".to_owned(),
     };
+    f.view(1).made_for = Some(Version::new(3, 6, 99));
     f.view(1).volume = Volume::Unknown;
+    assert_eq!(f.steps(), ["take the place of member 1 away"]);
+    f.view(1).place = Place::Absent;
+    f.view(1).made_for = None;
     assert_eq!(f.steps(), [format!("make a place for member 1 (g0), etcd {V}")]);
+    f.view(1).place = Place::Unfit;
+    f.view(1).made_for = Some(V);
+    assert_eq!(
+        f.steps(),
+        ["take the place of member 1 away"],
+        "for another volume"
+    );
 }
 
 #[test]
