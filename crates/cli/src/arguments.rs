@@ -55,6 +55,8 @@ pub enum Command {
     Up(Up),
     /// Show the members, what is being done, what is waited for, and why
     Status(Status),
+    /// Say in one line whether the cluster serves, and exit with 1 if it does not
+    Healthcheck,
     /// Show a member's log
     Logs(Logs),
     /// Change the number of members
@@ -126,6 +128,9 @@ pub struct Status {
     /// For people (table), or for programs; with --watch, one line of JSON or one document of YAML each
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     pub output: Form,
+    /// Exit with 1 unless the cluster is healthy and as wanted, for scripts
+    #[arg(long, conflicts_with = "watch")]
+    pub exit_code: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -161,6 +166,9 @@ pub struct Scale {
     /// How many members; odd numbers survive most
     #[arg(value_name = "N", value_parser = members, allow_negative_numbers = true)]
     pub replicas: u32,
+    /// More than 9 members: each write waits for more of them, and nothing gets safer
+    #[arg(short, long)]
+    pub yes: bool,
     #[command(flatten)]
     pub wait: Wait,
 }
@@ -231,6 +239,18 @@ pub struct Install {
     /// With an admission webhook, which tells all faults of a manifest at once
     #[arg(long)]
     pub webhook: bool,
+    /// Look after clusters in this namespace only, with rights there and nowhere else
+    #[arg(long, value_name = "NAME", value_parser = namespace)]
+    pub watch_namespace: Option<String>,
+    /// With NetworkPolicies: for the operator, and with --watch-namespace for the members there
+    #[arg(long)]
+    pub network_policy: bool,
+    /// Where the images of etcd come from; the tag is the version [default: quay.io/coreos/etcd]
+    #[arg(long, value_name = "REPOSITORY", value_parser = image)]
+    pub etcd_repository: Option<String>,
+    /// A Secret to pull the operator's image with; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub image_pull_secret: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -319,8 +339,8 @@ pub struct Prepare {
     /// The uid of the pod
     #[arg(long, value_name = "UID", required_unless_present = "look")]
     pub pod_uid: Option<String>,
-    /// Whose pod it is; a volume that belongs to another member does not pass
-    #[arg(long, value_name = "NAMESPACE/CLUSTER/MEMBER")]
+    /// Whose pod it is, as NAMESPACE/CLUSTER/NAME; a volume of another member does not pass
+    #[arg(long, value_name = "MEMBER")]
     pub member: Option<contract::MemberRef>,
     /// Where the operator's go-ahead appears
     #[arg(long, value_name = "FILE", default_value = contract::GO_PATH)]

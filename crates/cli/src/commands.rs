@@ -3,6 +3,7 @@
 mod backup;
 mod down;
 mod explain;
+mod healthcheck;
 mod install;
 mod launch_in_pod;
 mod launch_member;
@@ -49,6 +50,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         match command {
             Command::Up(arguments) => up::run(&root, arguments).await,
             Command::Status(arguments) => status::run(&root, &arguments).await,
+            Command::Healthcheck => healthcheck::run(&root),
             Command::Logs(arguments) => logs::run(&root, &arguments).await,
             Command::Scale(arguments) => scale::run(&root, &arguments).await,
             Command::Upgrade(arguments) => upgrade::run(&root, &arguments).await,

@@ -117,7 +117,7 @@ pub fn read_status(root: &Path) -> Result<Option<Status>, Error> {
     let unreadable = |error| Error::file("understand", &found.status(), std::io::Error::other(error));
     let mut status: Status = serde_json::from_slice(&content).map_err(unreadable)?;
     status.supervisor.running = supervisor(root)?.is_some_and(|supervisor| supervisor.running);
-    Ok(Some(status))
+    Ok(Some(status.believed(jiff::Timestamp::now())))
 }
 
 /// The manifest that the cluster in `root` runs by: the file to edit.

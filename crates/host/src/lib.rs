@@ -39,5 +39,5 @@ pub mod supervise;
 pub use companion::BackupStatus;
 pub use error::Error;
 pub use root::Root;
-pub use status::{Block, Certs, Member, Status, SupervisorStatus, Wait, Wanted};
+pub use status::{Block, Certs, Member, STALE, Status, SupervisorStatus, Wait, Wanted};
 pub use supervise::{Event, Options};

@@ -3,7 +3,8 @@
 //! In: one pass (spec, observation, memory, plan). Out: plain data, camelCase JSON that is a contract.
 //! Never: a secret; a guess (what was not seen in this pass is absent, not repeated from an older one).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use quorate_core::model::{Ordinal, Process, Time};
 use quorate_core::{Observed, Plan, Spec};
@@ -45,6 +46,77 @@ pub struct Status {
     pub backup: Option<BackupStatus>,
     /// When this was written, RFC 3339.
     pub updated_at: String,
+    /// How many seconds ago that was; told by the reader.
+    pub age: Option<u64>,
+    /// It is not how the cluster is now: no supervisor runs, or it has not written for a while. Told by the reader.
+    pub stale: bool,
+}
+
+/// A status this old, while a supervisor runs, is not to be believed: it is written anew every few seconds.
+pub const STALE: Duration = Duration::from_secs(15);
+
+impl Status {
+    /// As far as a reader may believe it. What is old, and whose process has gone, is not healthy.
+    pub(crate) fn believed(mut self, now: jiff::Timestamp) -> Status {
+        let written: Option<jiff::Timestamp> = self.updated_at.parse().ok();
+        // A clock that was set back makes nothing older than new.
+        self.age = written.map(|at| u64::try_from(now.duration_since(at).as_secs()).unwrap_or(0));
+        let old = self.age.is_none_or(|age| age >= STALE.as_secs());
+        let supervised = self.supervisor.running;
+        self.stale = old || !supervised;
+        let mut gone = false;
+        for member in &mut self.members {
+            let of_it = member.data_dir.to_string_lossy();
+            let lives = member.pid.is_some_and(|pid| runs(pid, &of_it));
+            if !lives && (member.pid.is_some() || !supervised) {
+                gone = true;
+                member.pid = None;
+                member.process = if supervised {
+                    "ended: its process is gone"
+                } else {
+                    "stopped"
+                }
+                .to_owned();
+                (member.healthy, member.leader) = (false, false);
+            }
+            if self.stale {
+                (member.healthy, member.leader) = (false, false);
+            }
+        }
+        let agent = self.backup.as_mut();
+        if let Some(backup) = agent.filter(|b| b.pid.is_some_and(|pid| !runs(pid, "backup"))) {
+            backup.pid = None;
+            backup
+                .ended
+                .get_or_insert_with(|| "its process is gone".to_owned());
+        }
+        if !supervised {
+            self.endpoints.clear();
+        }
+        if gone || self.stale {
+            self.ready = false;
+            self.problems.extend(full(&self.root));
+        }
+        self
+    }
+}
+
+/// Is there a process of this id whose command line says `of`? Another may have got the number.
+fn runs(pid: u32, of: &str) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).contains(of)
+}
+
+fn full(root: &Path) -> Option<String> {
+    let disk = rustix::fs::statvfs(root).ok()?;
+    // etcd and the status need some room to write at all.
+    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    (room < 64 * 1024).then(|| {
+        format!(
+            "the disk of {} is full: members end when they cannot write, and this status cannot be written; make room",
+            root.display()
+        )
+    })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -203,6 +275,8 @@ impl Pass<'_> {
             members,
             backup: None,
             updated_at: String::new(),
+            age: None,
+            stale: false,
         }
     }
 }
@@ -259,4 +333,91 @@ fn member(ground: &Ground, spec: &Spec, observed: &Observed, ordinal: Ordinal) -
 pub(crate) fn rfc3339(time: Time) -> String {
     let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(millis).map_or_else(|_| time.to_string(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &str = "2026-01-01T00:00:00Z";
+
+    /// A healthy cluster of one whose process is this one, with an agent that is too.
+    fn healthy() -> Status {
+        Status {
+            updated_at: WRITTEN.to_owned(),
+            root: PathBuf::from("/"),
+            supervisor: SupervisorStatus {
+                running: true,
+                ..SupervisorStatus::default()
+            },
+            members: vec![Member {
+                healthy: true,
+                leader: true,
+                pid: Some(std::process::id()),
+                process: "running".to_owned(),
+                ..Member::default()
+            }],
+            backup: Some(BackupStatus {
+                pid: Some(u32::MAX),
+                ..BackupStatus::default()
+            }),
+            endpoints: vec!["https://127.0.0.1:2379".to_owned()],
+            ready: true,
+            ..Status::default()
+        }
+    }
+
+    fn after(seconds: i64, status: Status) -> Status {
+        let written: jiff::Timestamp = WRITTEN.parse().unwrap();
+        status.believed(written + jiff::SignedDuration::from_secs(seconds))
+    }
+
+    #[test]
+    fn what_is_old_is_not_healthy() {
+        for (seconds, age) in [(2, 2), (-60, 0)] {
+            let seen = after(seconds, healthy());
+            assert_eq!((seen.age, seen.stale, seen.ready), (Some(age), false, true));
+            assert!(seen.members[0].healthy);
+        }
+        let old = after(15, healthy());
+        assert_eq!((old.age, old.stale, old.ready), (Some(15), true, false));
+        assert_eq!((old.members[0].healthy, old.members[0].leader), (false, false));
+        assert_eq!(
+            old.members[0].pid,
+            Some(std::process::id()),
+            "it runs all the same"
+        );
+        let undated = Status {
+            updated_at: String::new(),
+            ..healthy()
+        };
+        assert!(after(0, undated).stale);
+    }
+
+    #[test]
+    fn what_nobody_looks_after_is_not_healthy() {
+        let mut left = healthy();
+        left.supervisor.running = false;
+        let left = after(0, left);
+        assert_eq!((left.stale, left.ready, left.endpoints.len()), (true, false, 0));
+        assert_eq!(left.members[0].process, "running");
+    }
+
+    #[test]
+    fn who_is_gone_is_said_to_be() {
+        let mut dead = healthy();
+        dead.members[0].data_dir = PathBuf::from("/no/such/data");
+        let supervised = after(0, dead.clone());
+        let member = &supervised.members[0];
+        assert_eq!((member.pid, member.healthy), (None, false));
+        assert_eq!(member.process, "ended: its process is gone");
+        assert_eq!((supervised.ready, supervised.stale), (false, false));
+        dead.supervisor.running = false;
+        assert_eq!(after(0, dead).members[0].process, "stopped");
+        let backup = after(0, healthy()).backup.unwrap();
+        assert_eq!(
+            (backup.pid, backup.ended.as_deref()),
+            (None, Some("its process is gone"))
+        );
+    }
 }

@@ -10,6 +10,10 @@ use crate::say;
 pub fn run(arguments: arguments::Install) -> Result<(), Failure> {
     let mut settings = Settings {
         webhook: arguments.webhook,
+        watch_namespace: arguments.watch_namespace,
+        network_policy: arguments.network_policy,
+        etcd_repository: arguments.etcd_repository,
+        pull_secrets: arguments.image_pull_secret,
         ..Settings::default()
     };
     if let Some(namespace) = arguments.namespace {

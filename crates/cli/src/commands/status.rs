@@ -13,8 +13,16 @@ const LOOK: Duration = Duration::from_secs(1);
 
 pub async fn run(root: &Root, arguments: &arguments::Status) -> Result<(), Failure> {
     if !arguments.watch {
-        say::print(&once(&roots::status(root)?, arguments.output)?);
-        return Ok(());
+        let status = roots::status(root)?;
+        say::print(&once(&status, arguments.output)?);
+        return match arguments.exit_code && !status.ready {
+            true => Err(Failure::failed(format!(
+                "{} {}",
+                status.cluster,
+                render::status::health(&status).1
+            ))),
+            false => Ok(()),
+        };
     }
     if say::is_terminal() {
         redraw(root, arguments.output).await
@@ -26,7 +34,7 @@ pub async fn run(root: &Root, arguments: &arguments::Status) -> Result<(), Failu
 fn once(status: &Status, form: Form) -> Result<String, Failure> {
     let unwritable = |error: String| Failure::failed(format!("cannot write the status: {error}"));
     match form {
-        Form::Table => Ok(render::status::page(status, roots::age(status))),
+        Form::Table => Ok(render::status::page(status)),
         Form::Json => serde_json::to_string_pretty(status)
             .map(|t| t + "\n")
             .map_err(|e| unwritable(e.to_string())),
@@ -58,6 +66,7 @@ async fn changes(root: &Root, form: Form) -> Result<(), Failure> {
         let status = roots::status(root)?;
         let timeless = Status {
             updated_at: String::new(),
+            age: None,
             ..status.clone()
         };
         if last.as_ref() == Some(&timeless) {

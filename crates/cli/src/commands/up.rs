@@ -1,7 +1,8 @@
 //! `quorate up`: supervises a cluster until it is told to stop.
 //!
 //! In: a manifest, or none. Out: progress, a summary once the cluster serves, then a line for each event. The first
-//! Ctrl-C (or SIGTERM, or the terminal closing) stops the members; the second leaves them running and gives up.
+//! Ctrl-C (or SIGTERM, or the terminal closing) stops the members; the second leaves them running and gives up, unless it
+//! comes at once: who ends a group of processes tells each of them, and a parent passes it on.
 
 mod hindrance;
 mod stop;
@@ -53,7 +54,7 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     };
     let shutdown = async {
         tokio::select! {
-            () = stop.asked() => say::line(&timed("stopping the members; once more to leave them running")),
+            _ = stop.asked() => say::line(&timed("stopping the members; once more to leave them running")),
             found = hindrance::found(root, &served) => hindered = Some(found),
         }
         stopping.notify_one();

@@ -1,6 +1,6 @@
 //! `quorate status` for people.
 //!
-//! In: a [`Status`] and how old it is. Out: a headline that says how the cluster is, its members, what is being done,
+//! In: a [`Status`], which says how old it is. Out: a headline that says how the cluster is, its members, what is being done,
 //! what is waited for and what blocks it, each with its reason.
 
 use std::time::Duration;
@@ -15,13 +15,9 @@ use super::style::{self, paint};
 use super::table::{self, Cell};
 use crate::duration;
 
-/// A status this old, while a supervisor runs, is not to be believed.
-pub const STALE: Duration = Duration::from_secs(30);
-
-/// The whole page. `age` is how long ago the status was written, where that is known.
-pub fn page(status: &Status, age: Option<Duration>) -> String {
+pub fn page(status: &Status) -> String {
     let mut text = format!("{}\n", headline(status));
-    if let Some(words) = caution(status, age) {
+    if let Some(words) = caution(status) {
         text += &format!(
             "{}\n",
             paint(style::WARN, &paragraph::wrap(&words, WIDTH, "", ""))
@@ -116,6 +112,9 @@ pub fn health(status: &Status) -> (Style, String) {
         };
         return (style::WARN, words.to_owned());
     }
+    if status.stale {
+        return (style::BAD, "is not known to be healthy".to_owned());
+    }
     if status.ready {
         return (style::GOOD, format!("is healthy: {}", all(voters.len())));
     }
@@ -154,10 +153,25 @@ pub fn health(status: &Status) -> (Style, String) {
     }
 }
 
+/// Do clients get answers, as far as is known? A cluster that changes, or lacks a member, serves; one whose alarm is on
+/// takes no writes.
+pub fn serves(status: &Status) -> bool {
+    let voters = status
+        .members
+        .iter()
+        .filter(|m| matches!(m.role.as_str(), "leader" | "voter"));
+    let (all, healthy) = voters.fold((0, 0), |(all, healthy), m| {
+        (all + 1, healthy + usize::from(m.healthy))
+    });
+    let alarm = |reason: &str| matches!(reason, "NoSpace" | "Corrupt");
+    let alarmed = status.blocks.iter().any(|block| alarm(&block.reason));
+    !status.stale && !alarmed && healthy > all / 2
+}
+
 /// Why this should not be taken for the present.
-fn caution(status: &Status, age: Option<Duration>) -> Option<String> {
-    let ago = age.map_or("some time ago".to_owned(), |age| {
-        format!("{} ago", duration::say(age))
+fn caution(status: &Status) -> Option<String> {
+    let ago = status.age.map_or("some time ago".to_owned(), |age| {
+        format!("{} ago", duration::say(Duration::from_secs(age)))
     });
     if !status.supervisor.running && is_stopped(status) {
         return Some(format!(
@@ -170,10 +184,12 @@ fn caution(status: &Status, age: Option<Duration>) -> Option<String> {
              `quorate up` takes them over, `quorate down` stops them."
         ));
     }
-    let stale = age.is_some_and(|age| age >= STALE);
-    stale.then(|| {
+    status.stale.then(|| {
         let pid = status.supervisor.pid;
-        format!("This is from {ago}, although the supervisor (pid {pid}) runs: it may be stuck or starved.")
+        format!(
+            "This is from {ago}, although the supervisor (pid {pid}) runs: it is stuck or starved, or cannot write. How \
+             the members are now is not known."
+        )
     })
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use quorate_testkit::{ClusterSlot, Ports};
+use quorate_testkit::{ClusterSlot, Ports, await_that};
 use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox, told};
@@ -183,6 +183,13 @@ fn up_look_change_kill_stop() {
             .succeeds()
             .starts_with('{')
     );
+    up.run(&["status", "--exit-code"]).succeeds();
+    assert!(up.run(&["healthcheck"]).succeeds().contains("is healthy"));
+    assert_eq!(
+        (&status["stale"], status["age"].is_u64()),
+        (&Value::from(false), true)
+    );
+    up.run(&["scale", "11"]).fails(3, &["--yes"]);
     up.run(&["logs", "etcd-1"]).fails(2, &["Its members are etcd-0."]);
     up.run(&["up"])
         .fails(3, &["is run by another quorate", "quorate down"]);
@@ -210,9 +217,33 @@ fn up_look_change_kill_stop() {
         alone.succeeds().contains("is not supervised") && alone.out.contains(" running "),
         "{alone:?}"
     );
+    up.run(&["healthcheck"]).fails(1, &["is not supervised"]);
+    assert_eq!(up.run(&["status", "--exit-code"]).code, 1);
+    let agent_gone = await_that("the end of the backup agent shown", LIMIT, || {
+        let status = up.status();
+        match status["backup"]["pid"].is_null() {
+            true => Ok(status),
+            false => Err(status.to_string()),
+        }
+    });
+    assert_eq!(
+        (&agent_gone["stale"], &agent_gone["ready"]),
+        (&true.into(), &false.into())
+    );
+    let told = up.run(&["status"]);
+    assert!(told.succeeds().contains("no agent runs"), "{told:?}");
     let (child, lines) = spawn(&up.sandbox, &up.cache);
     (up.child, up.lines) = (child, lines);
     up.reads("runs already");
+    up.reads("etcd is up: 3 members");
+
+    // Who ends a group of processes tells each of them, and a parent passes it on: that is one request.
+    up.signal("-TERM");
+    up.signal("-TERM");
+    up.reads("stopped; the data stays in");
+    assert!(up.child.wait().unwrap().success());
+    let (child, lines) = spawn(&up.sandbox, &up.cache);
+    (up.child, up.lines) = (child, lines);
     up.reads("etcd is up: 3 members");
 
     up.signal("-INT");

@@ -2,9 +2,22 @@
 
 use crate::sandbox::{Sandbox, leave_status};
 
-const COMMANDS: [&str; 14] = [
-    "up", "status", "logs", "scale", "upgrade", "redeploy", "snapshot", "down", "explain", "backup",
-    "install", "operator", "prepare", "version",
+const COMMANDS: [&str; 15] = [
+    "up",
+    "status",
+    "healthcheck",
+    "logs",
+    "scale",
+    "upgrade",
+    "redeploy",
+    "snapshot",
+    "down",
+    "explain",
+    "backup",
+    "install",
+    "operator",
+    "prepare",
+    "version",
 ];
 
 #[test]

@@ -1,8 +1,14 @@
 //! Being asked to stop: Ctrl-C, SIGTERM, or the terminal closing.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::failure::{Failure, chain};
+
+/// Requests within this time are one.
+const SAME: Duration = Duration::from_secs(2);
 
 /// Being asked to stop, by whoever.
 pub struct Stop {
@@ -31,8 +37,8 @@ impl Stop {
         })
     }
 
-    /// Waits for the next request.
-    pub async fn asked(&mut self) {
+    /// Waits for the next request. True: it came from the keyboard.
+    pub async fn asked(&mut self) -> bool {
         let hung_up = async {
             match &mut self.hang_up {
                 Some(signal) => signal.recv().await,
@@ -40,17 +46,22 @@ impl Stop {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = hung_up => {}
+            _ = self.interrupt.recv() => true,
+            _ = self.terminate.recv() => false,
+            _ = hung_up => false,
         }
     }
 
-    /// The next request after the first.
+    /// The next request after the first. What comes at once from other programs is the first one again.
     pub async fn again() {
-        match Stop::listen() {
-            Ok(mut stop) => stop.asked().await,
-            Err(_) => std::future::pending().await,
+        let Ok(mut stop) = Stop::listen() else {
+            return std::future::pending().await;
+        };
+        let first = Instant::now();
+        loop {
+            if stop.asked().await || first.elapsed() > SAME {
+                return;
+            }
         }
     }
 }

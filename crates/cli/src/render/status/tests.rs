@@ -1,7 +1,5 @@
 //! The page, word for word.
 
-use std::time::Duration;
-
 use quorate_host::{Block, Member, Status, SupervisorStatus, Wait, Wanted};
 
 use super::*;
@@ -46,7 +44,12 @@ fn status() -> Status {
 }
 
 fn plain(status: &Status, seconds: u64) -> String {
-    anstream::adapter::strip_str(&page(status, Some(Duration::from_secs(seconds)))).to_string()
+    let status = Status {
+        age: Some(seconds),
+        stale: !status.supervisor.running || seconds >= quorate_host::STALE.as_secs(),
+        ..status.clone()
+    };
+    anstream::adapter::strip_str(&page(&status)).to_string()
 }
 
 #[test]
@@ -154,8 +157,9 @@ fn an_old_status_is_not_passed_off_as_news() {
     status.ready = false;
     assert_eq!(
         plain(&status, 45),
-        "etcd (etcd 3.6.16) is starting\n\
-         This is from 45 s ago, although the supervisor (pid 77) runs: it may be stuck or starved.\n"
+        "etcd (etcd 3.6.16) is not known to be healthy\n\
+         This is from 45 s ago, although the supervisor (pid 77) runs: it is stuck or starved, or cannot\n\
+         write. How the members are now is not known.\n"
     );
     status.supervisor.running = false;
     assert_eq!(
