@@ -68,9 +68,9 @@ pub mod pace {
     pub const SAME_START: Duration = Duration::from_secs(10);
     /// After the safety check refused a plan, the next one comes no sooner than this.
     pub const AFTER_REFUSAL: Duration = Duration::from_secs(2);
-    /// How often a learner may fail in one place, and how long it is left alone then.
+    /// How often a learner may fail in one place, and how long it is left alone then: at first, and at most.
     pub const LEARNER_TRIES: u32 = 3;
-    pub const LEARNER_PAUSE: Duration = Duration::from_secs(3600);
+    pub const LEARNER_PAUSE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
     /// How often a learner's progress is marked.
     pub const LEARNER_MARK: Duration = Duration::from_secs(10);
     /// A member healthy for this long has recovered: its starts are forgotten.

@@ -63,6 +63,16 @@ impl Names {
         (canonical && digits).then(|| number.parse().ok().map(Ordinal))?
     }
 
+    /// The slot of the member that the others reach there, if the address is one of this cluster's.
+    pub fn ordinal_at(&self, url: &PeerUrl) -> Option<Ordinal> {
+        let (_, host) = url.0.split_once("://")?;
+        let ordinal = self.ordinal(host.split('.').next()?)?;
+        [false, true]
+            .iter()
+            .any(|tls| self.peer_url(ordinal, *tls) == *url)
+            .then_some(ordinal)
+    }
+
     /// The headless Service in which members find each other.
     pub fn service(&self) -> &str {
         &self.cluster
@@ -186,6 +196,25 @@ mod tests {
             "my-cluster-+1",
         ] {
             assert_eq!(names.ordinal(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_a_member_is_known_again() {
+        let names = Names::of("prod", "c");
+        for tls in [false, true] {
+            assert_eq!(
+                names.ordinal_at(&names.peer_url(Ordinal(7), tls)),
+                Some(Ordinal(7))
+            );
+        }
+        for other in [
+            "http://c-1.c.test.svc:2380",
+            "http://c-1.d.prod.svc:2380",
+            "http://10.0.0.1:2380",
+            "c-1",
+        ] {
+            assert_eq!(names.ordinal_at(&PeerUrl(other.to_owned())), None, "{other}");
         }
     }
 

@@ -92,8 +92,12 @@ impl Look<'_> {
         let wanted = (0..self.spec.replicas).map(Ordinal);
         let remembered = self.memory.slots.keys().copied();
         let present = objects.slots.keys().copied();
-        let ordinals: BTreeSet<Ordinal> = wanted.chain(remembered).chain(present).collect();
+        let mut ordinals: BTreeSet<Ordinal> = wanted.chain(remembered).chain(present).collect();
         self.drop_strangers(&ordinals, &mut answers);
+        // A member may be listed of which nothing else is left: its objects are gone, and what remembered it is too.
+        let listed = answers.quorum.iter().flat_map(|q| &q.members);
+        let urls = listed.flat_map(|m| &m.peer_urls);
+        ordinals.extend(urls.filter_map(|url| self.names.ordinal_at(url)));
         let slots = ordinals.into_iter().map(|ordinal| {
             let peer_url = self.names.peer_url(ordinal, self.tls);
             let slot = objects.slot(ordinal);

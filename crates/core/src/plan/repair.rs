@@ -92,7 +92,11 @@ impl Pass<'_> {
     /// never served. Its data is not: replacing it would only bring the next member's turn, and the next failure.
     pub fn fails_as_wanted(&self, ordinal: Ordinal) -> Option<BlockReason> {
         let slot = self.memory.slot(ordinal);
-        if slot.fails < pace::CRASH_LIMIT || !self.stopped(ordinal) {
+        let has_data = matches!(
+            self.view(ordinal).map(|v| &v.volume),
+            Some(Volume::Data { .. } | Volume::Unknown)
+        );
+        if slot.fails < pace::CRASH_LIMIT || !self.stopped(ordinal) || !has_data {
             return None;
         }
         let version = slot.version == Some(self.spec.version) && slot.served != Some(self.spec.version);

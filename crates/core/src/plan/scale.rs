@@ -1,5 +1,7 @@
 //! More members, or fewer: the lowest free ordinal comes as a learner, the highest goes.
 
+use std::time::Duration;
+
 use super::pass::Pass;
 use super::{BlockReason, WaitReason, pace};
 use crate::memory::Mark;
@@ -57,9 +59,14 @@ impl Pass<'_> {
             return true;
         }
         let (times, last) = self.memory.slot(ordinal).withdrawn;
-        if times >= pace::LEARNER_TRIES && self.elapsed(last) < pace::LEARNER_PAUSE {
+        let (first, longest) = pace::LEARNER_PAUSE;
+        let again = times.checked_sub(pace::LEARNER_TRIES);
+        let doubled = again.map(|again| 1u32.checked_shl(again).unwrap_or(u32::MAX));
+        let pause = doubled.map_or(Duration::ZERO, |by| first.saturating_mul(by).min(longest));
+        if self.elapsed(last) < pause {
             let detail = format!(
-                "{name} was added {times} times and never became a voter; it is added again an hour after the last time"
+                "{name} was added {times} times and never became a voter; it is added again {} minutes after the last time",
+                pause.as_secs() / 60
             );
             self.block(BlockReason::LearnerFails, Some(ordinal), detail);
             return true;

@@ -154,7 +154,8 @@ fn a_learner_that_fails_is_tried_a_few_times_and_then_left_alone() {
             *f.view(2) = Fixture::vacant(2);
         }
     }
-    assert!((3..=3 + 24).contains(&added), "{added}");
+    // Three at once, six while the pause grows to an hour, then one an hour.
+    assert!((20..=3 + 6 + 24).contains(&added), "{added}");
     assert!(reasons(&f.plan()).contains(&"LearnerFails"));
     f.spec.config = "mended".into();
     let plan = f.plan();

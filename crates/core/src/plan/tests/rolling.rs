@@ -339,3 +339,21 @@ fn a_member_in_its_turn_is_not_started_as_what_cannot_replay_its_log() {
     f.spec.version = Version::new(3, 7, 1);
     assert_eq!(f.steps(), ["start member 2 (g0) from its data, etcd 3.6.1"]);
 }
+
+#[test]
+fn a_member_whose_data_is_lost_is_replaced_whatever_its_settings_were() {
+    let mut f = Fixture::healthy(3);
+    f.plan();
+    f.spec.config = "new".into();
+    f.kill(1);
+    for _ in 0..10 {
+        f.later(Duration::from_secs(31)).plan();
+    }
+    assert!(reasons(&f.plan()).contains(&"NewSettingsFail"));
+    f.view(1).volume = Volume::Empty;
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(
+        f.later(Duration::from_secs(31)).steps(),
+        ["remove member a1 from the cluster"]
+    );
+}
