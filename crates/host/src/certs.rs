@@ -20,10 +20,28 @@ pub(crate) struct Prepared {
     /// The authority is new: what trusted the former one must be restarted, all at once.
     pub(crate) authority_changed: bool,
     pub(crate) changed: bool,
+    /// What is wrong with them, although they serve.
+    pub(crate) problem: Option<String>,
+}
+
+/// What may become of certificates that are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum May {
+    /// Anything: nobody uses them yet.
+    Begin,
+    /// They are kept good; but where only the key that signed them is lost they stay, for another authority would stop everyone.
+    Renew,
+    /// Nothing: the user asked for that.
+    Stay,
 }
 
 /// Makes sure that `members` and the client have certificates.
-pub(crate) fn prepare(root: &Root, cluster: &str, members: &[MemberName]) -> Result<Prepared, Error> {
+pub(crate) fn prepare(
+    root: &Root,
+    cluster: &str,
+    members: &[MemberName],
+    may: May,
+) -> Result<Prepared, Error> {
     let dir = root.pki();
     let failed = |source| Error::Certificates {
         dir: dir.clone(),
@@ -38,8 +56,28 @@ pub(crate) fn prepare(root: &Root, cluster: &str, members: &[MemberName]) -> Res
         client_name: "root".to_owned(),
         ..Wanted::new(cluster, identities.map_err(failed)?)
     };
-    let report = quorate_pki::ensure(&dir, &wanted, &Policy::default(), SystemTime::now()).map_err(failed)?;
     let layout = Layout::new(&dir);
+    let (policy, now) = (Policy::default(), SystemTime::now());
+    let lost = match may {
+        May::Begin => None,
+        May::Renew | May::Stay => quorate_pki::authority_without_key(&dir, &policy, now).map_err(failed)?,
+    };
+    let as_it_is = match (&lost, may) {
+        (Some(authority), _) => Some(authority.clone()),
+        (None, May::Stay) => Some(quorate_pki::inspect(&layout.ca().cert).map_err(failed)?),
+        (None, _) => None,
+    };
+    let (fingerprint, authority_changed, changed) = match &as_it_is {
+        Some(authority) => (authority.fingerprint.to_string(), false, false),
+        None => {
+            let report = quorate_pki::ensure(&dir, &wanted, &policy, now).map_err(failed)?;
+            (
+                report.ca_fingerprint.to_string(),
+                report.ca_changed,
+                report.changed(),
+            )
+        }
+    };
     let client = layout.client();
     let identity = Some(IdentityFiles {
         cert: client.cert,
@@ -53,12 +91,35 @@ pub(crate) fn prepare(root: &Root, cluster: &str, members: &[MemberName]) -> Res
         dir: dir.clone(),
         why: error.to_string(),
     })?;
+    let key = layout.ca().key;
+    let problem = lost.map(|_| {
+        format!(
+            "{} is missing, or is not the key of ca.crt: members go on with the certificates they have, and none can be \
+             renewed or made for a new member; put it back. Who has lost it for good moves ca.crt away as well: all members \
+             are then restarted at once with a new authority, which clients must be given",
+            key.display()
+        )
+    });
     Ok(Prepared {
         tls,
-        fingerprint: report.ca_fingerprint.to_string(),
-        authority_changed: report.ca_changed,
-        changed: report.changed(),
+        fingerprint,
+        authority_changed,
+        changed,
+        problem,
     })
+}
+
+/// Why a member cannot be started, if it has no certificates.
+pub(crate) fn lacking(root: &Root, member: &MemberName) -> Option<String> {
+    let layout = Layout::new(&root.pki());
+    let pairs = [layout.server(member.as_str()), layout.peer(member.as_str())];
+    let missing = pairs
+        .into_iter()
+        .find(|pair| !(pair.cert.exists() && pair.key.exists()))?;
+    Some(format!(
+        "it has no certificate: {} is missing",
+        missing.cert.display()
+    ))
 }
 
 /// The files a client needs.

@@ -13,6 +13,7 @@
 //! on a volume that may have run; an effect before the journal that explains it is on the disk; data deleted that
 //! was not first moved aside.
 
+mod asides;
 mod build;
 mod certs;
 mod companion;
@@ -36,6 +37,7 @@ pub mod serve;
 mod status;
 pub mod supervise;
 
+pub use asides::Aside;
 pub use companion::BackupStatus;
 pub use error::Error;
 pub use root::Root;

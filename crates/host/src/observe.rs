@@ -19,7 +19,7 @@ use crate::holder::{self, Holder};
 use crate::ports::Ports;
 use crate::run::evidence::Evidence;
 use crate::run::launch;
-use crate::supervise;
+use crate::{certs, supervise};
 
 /// A look, and what could not be seen in it.
 pub(crate) struct Seen {
@@ -126,8 +126,10 @@ impl Ground {
         };
         let cannot_start = if stopped {
             let version = remembered.version.unwrap_or(spec.version);
+            let uncertified = || certs::lacking(&self.root, &name).filter(|_| self.journal.tls);
             held.or_else(|| in_use(&volume_dir))
                 .or_else(|| taken(ports))
+                .or_else(uncertified)
                 .or_else(|| missing.get(&version).cloned())
         } else {
             // It runs on; but it must not be stopped for a version that is not here.

@@ -10,6 +10,7 @@ use quorate_core::model::{Ordinal, Process, Time};
 use quorate_core::{Observed, Plan, Spec};
 use serde::{Deserialize, Serialize};
 
+use crate::asides::Aside;
 use crate::certs;
 use crate::companion::BackupStatus;
 use crate::ground::Ground;
@@ -38,6 +39,8 @@ pub struct Status {
     pub blocks: Vec<Block>,
     /// Faults of the manifest, warnings, steps that failed last.
     pub problems: Vec<String>,
+    /// Old data of members that were replaced or went; looked at once a minute.
+    pub asides: Vec<Aside>,
     pub endpoints: Vec<String>,
     /// What clients connect with; absent where TLS is off.
     pub certs: Option<Certs>,
@@ -273,6 +276,7 @@ impl Pass<'_> {
                 .collect(),
             certs: ground.journal.tls.then(|| certs::client_files(&ground.root)),
             members,
+            asides: Vec::new(),
             backup: None,
             updated_at: String::new(),
             age: None,

@@ -19,6 +19,8 @@ use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
 
+use crate::asides::{self, Aside};
+use crate::certs::May;
 use crate::companion::Companion;
 use crate::control::{self, Supervisor};
 use crate::find::Places;
@@ -103,6 +105,7 @@ struct Supervision<E> {
     upkeep_due: Instant,
     was_ready: bool,
     shown: BTreeSet<String>,
+    asides: Vec<Aside>,
     backup: Companion,
     _lock: File,
 }
@@ -112,6 +115,7 @@ struct Supervision<E> {
 struct Problems {
     manifest: Vec<String>,
     upkeep: Vec<String>,
+    certificates: Vec<String>,
     ports: Vec<String>,
     journal: Vec<String>,
     seen: Vec<String>,
@@ -123,12 +127,13 @@ impl Problems {
         let Problems {
             manifest,
             upkeep,
+            certificates,
             ports,
             journal,
             seen,
             steps,
         } = self;
-        let all = [manifest, upkeep, ports, journal, seen, steps];
+        let all = [manifest, upkeep, certificates, ports, journal, seen, steps];
         all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
     }
 }
@@ -184,9 +189,11 @@ impl<E: FnMut(Event)> Supervision<E> {
             upkeep_due: Instant::now() + UPKEEP,
             was_ready: false,
             shown: BTreeSet::new(),
+            asides: Vec::new(),
             backup,
             _lock: lock,
         };
+        supervision.asides = asides::list(&supervision.ground.root);
         supervision.judge_manifest();
         supervision.take_over()?;
         supervision.certify().await?;
@@ -220,7 +227,13 @@ impl<E: FnMut(Event)> Supervision<E> {
             .into_iter()
             .map(|o| self.ground.name(o))
             .collect();
-        let prepared = certs::prepare(&self.ground.root, &self.ground.cluster.name, &members)?;
+        let may = match self.ground.journal.memory.bootstrap {
+            None => May::Begin,
+            Some(_) if self.ground.cluster.paused => May::Stay,
+            Some(_) => May::Renew,
+        };
+        let prepared = certs::prepare(&self.ground.root, &self.ground.cluster.name, &members, may)?;
+        self.problems.certificates = prepared.problem.into_iter().collect();
         if prepared.authority_changed && self.ground.runner.running() > 0 {
             // Members of the old authority and of the new one do not talk to each other: one at a time is no way.
             self.line(
@@ -354,6 +367,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             supervisor: self.own.clone(),
         };
         let status = Status {
+            asides: self.asides.clone(),
             backup: self.backup.status(),
             ..pass.status()
         };
@@ -450,6 +464,7 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + UPKEEP;
+        self.asides = asides::list(&self.ground.root);
         self.problems.upkeep = problem(self.certify().await);
         for ordinal in self.ground.ordinals() {
             let path = self.ground.root.log(&self.ground.name(ordinal));

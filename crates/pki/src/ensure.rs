@@ -12,6 +12,7 @@ use crate::Error;
 use crate::authority::Authority;
 use crate::examine::{self, Pair, Timing};
 use crate::files::{self, Dir, Kind};
+use crate::inspect::{CertInfo, inspect};
 use crate::issue::{self, Leaf, LeafUsages};
 use crate::layout::{Layout, PairPaths};
 use crate::report::{Outcome, PairReport, Report, Role, Why};
@@ -54,6 +55,28 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         clock_behind: Some(pairs[0].not_before).filter(|begin| *begin > now),
         pairs,
     })
+}
+
+/// The certificate of a CA that is good and whose key is lost, or is another's: what it signed still serves, and nothing can be
+/// signed by it any more. `None` if there is nothing to keep, or nothing is wrong.
+pub fn authority_without_key(
+    dir: &Path,
+    policy: &Policy,
+    now: SystemTime,
+) -> Result<Option<CertInfo>, Error> {
+    let paths = Layout::new(dir).ca();
+    let timing = Timing { now, policy };
+    let about_the_key = match examine::authority(&paths, timing)? {
+        Err(Why::Missing { path } | Why::Unreadable { path, .. }) => path == paths.key,
+        Err(Why::KeyMismatch) => true,
+        _ => false,
+    };
+    let certificate = if about_the_key {
+        inspect(&paths.cert).ok()
+    } else {
+        None
+    };
+    Ok(certificate.filter(|info| info.is_ca && info.not_after > now))
 }
 
 struct Pass<'a> {

@@ -32,7 +32,7 @@ mod report;
 mod wanted;
 
 pub use authority::{Authority, describe_all};
-pub use ensure::ensure;
+pub use ensure::{authority_without_key, ensure};
 pub use error::Error;
 pub use examine::PairPem;
 pub use inspect::{CertInfo, Fingerprint, Usage, inspect};

@@ -52,11 +52,35 @@ pub fn page(status: &Status) -> String {
         backups.map(|sentence| (String::new(), sentence)),
     );
     text += &section(
+        "Old data",
+        style::NAME,
+        old_data(status).map(|words| (String::new(), words)),
+    );
+    text += &section(
         "Problems",
         style::WARN,
         status.problems.iter().map(|text| (String::new(), text.clone())),
     );
     text
+}
+
+/// What was set aside when members were replaced or went. Some of it is kept for as long as nobody deletes it.
+fn old_data(status: &Status) -> impl Iterator<Item = String> {
+    let sets = status.asides.len();
+    let bytes = status.asides.iter().map(|aside| aside.bytes).sum();
+    let directory = status.asides.first().and_then(|aside| aside.path.parent());
+    directory.into_iter().map(move |directory| {
+        let room = bytes_in_words(bytes);
+        let sets = if sets == 1 {
+            "1 set".to_owned()
+        } else {
+            format!("{sets} sets")
+        };
+        format!(
+            "{sets} of members that were replaced or went, {room}, in {}; delete what you do not need",
+            directory.display()
+        )
+    })
 }
 
 /// The cluster, its id, its version and its health on one line.

@@ -124,3 +124,63 @@ fn a_first_start_that_leaves_nothing_is_proved_and_repeated() {
         up.down().await;
     });
 }
+
+/// What it signed still serves. Another authority would stop everyone, and clients would trust nobody.
+#[test]
+fn a_lost_key_of_the_authority_stops_nobody_and_is_told() {
+    run(async {
+        let place = Place::new(3, &newest());
+        let up = place.up();
+        let before = place.until_ready().await;
+        up.crash().await;
+        let (key, kept) = (place.root().join("pki/ca.key"), place.root().join("kept.key"));
+        std::fs::rename(&key, &kept).unwrap();
+        let up = place.up();
+        let told = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("ca.key"));
+        let shown = place.until("told", |s| s.ready && told(s)).await;
+        assert_eq!(pids(&shown), pids(&before), "nobody was stopped");
+        assert!(!key.exists(), "and no other was made");
+        place.edit_manifest("replicas: 3", "replicas: 4");
+        let blocked = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.reason == "CannotStart");
+        let shown = place.until("a new member not begun", blocked).await;
+        assert!(
+            shown.blocks[0].detail.contains("it has no certificate"),
+            "{:?}",
+            shown.blocks
+        );
+        std::fs::rename(&kept, &key).unwrap();
+        place.edit_manifest("replicas: 4", "replicas: 3");
+        let after = place.until("mended", |s| s.ready && !told(s)).await;
+        assert_eq!(pids(&after), pids(&before));
+        up.down().await;
+    });
+}
+
+#[test]
+fn a_lost_authority_stops_nobody_while_the_cluster_is_paused() {
+    run(async {
+        let place = Place::new(3, &newest());
+        let up = place.up();
+        let before = place.until_ready().await;
+        place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
+        place.until("paused", |s| s.spec.paused).await;
+        let (pki, kept) = (place.root().join("pki"), place.root().join("kept"));
+        std::fs::create_dir(&kept).unwrap();
+        for file in ["ca.crt", "ca.key"] {
+            std::fs::rename(pki.join(file), kept.join(file)).unwrap();
+        }
+        // Certificates are looked at when the manifest changes, and once a minute.
+        place.edit_manifest("\n  paused: true", "\n  paused: true # still");
+        let told = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("ca.crt"));
+        let shown = place.until("told", told).await;
+        assert_eq!(pids(&shown), pids(&before), "nobody was stopped");
+        assert!(!pki.join("ca.crt").exists(), "and no other was made");
+        for file in ["ca.crt", "ca.key"] {
+            std::fs::rename(kept.join(file), pki.join(file)).unwrap();
+        }
+        place.edit_manifest("\n  paused: true # still", "");
+        let after = place.until("mended", |s| s.ready && !told(s)).await;
+        assert_eq!(pids(&after), pids(&before));
+        up.down().await;
+    });
+}
