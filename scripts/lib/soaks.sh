@@ -12,8 +12,8 @@ CLIENTS='tests/src/clients.rs tests/src/cluster.rs tests/src/history.rs tests/sr
 
 soak_table() {
   cat <<END
-sim         | crates/core/src crates/pod/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- run --seeds 10000
-sim-kube    | $KUBE_CODE crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- kube --seeds 3000
+sim         | crates/core/src crates/pod/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- run --seeds 100000
+sim-kube    | $KUBE_CODE crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- kube --seeds 20000
 guards      | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- guards
 exhaustive  | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- exhaustive
 conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/host/conformance.rs | QUORATE_SCRIPTS=200 QUORATE_CLUSTERS=16 cargo xtask suite e2e-host --log soak --show host::conformance

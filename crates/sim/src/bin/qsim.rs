@@ -41,7 +41,7 @@ enum Verb {
     /// Switch each guard off in turn and find a seed that breaks the world.
     Guards {
         /// Try at most so many seeds for each.
-        #[arg(long, default_value_t = 10000)]
+        #[arg(long, default_value_t = 20000)]
         seeds: u64,
         /// The first seed to run.
         #[arg(long, default_value_t = 1)]
