@@ -229,15 +229,24 @@ impl World {
     }
 }
 
-/// Is a change of the list in some log, and not yet applied there?
+/// Is a change of the list in the log of some member, and not yet applied there? Also of one that does not run: it may be
+/// committed as soon as that one does again.
 pub fn change_pending(etcd: &EtcdModel) -> bool {
-    etcd.nodes.values().any(|n| {
-        let (Some(running), Some(wal)) = (n.running.as_ref(), n.wal()) else {
-            return false;
+    let conf = newest_conf(etcd);
+    let is_member = |id: &MemberId| conf.as_ref().is_none_or(|conf| conf.members.contains_key(id));
+    etcd.nodes.values().any(|node| {
+        let applied = |generation: &Generation| {
+            let running = node.running.as_ref().filter(|r| r.generation == *generation);
+            running.map(|r| r.applied)
         };
-        wal.log[running.applied..]
-            .iter()
-            .any(|e| matches!(e.kind, Kind::Conf { .. }))
+        node.volumes.iter().any(|(generation, data)| {
+            let Some(wal) = data.wal().filter(|wal| is_member(&wal.member)) else {
+                return false;
+            };
+            let from = applied(generation).unwrap_or(wal.commit);
+            let mut open = wal.log.iter().skip(from);
+            open.any(|e| matches!(e.kind, Kind::Conf { .. }))
+        })
     })
 }
 
