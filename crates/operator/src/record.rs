@@ -22,6 +22,9 @@ pub struct VolumeRecord {
     pub mark: Mark,
     /// The token of the bootstrap.
     pub token: Option<Token>,
+    /// Who took part in that. Claims may be there that did not: they were made for members that were given up again.
+    #[serde(default)]
+    pub first_members: Vec<Ordinal>,
     /// Its member, once there is one.
     pub member: Option<MemberId>,
     /// Its cluster, once that has answered.
@@ -44,6 +47,11 @@ impl VolumeRecord {
             generation: slot.generation,
             mark: slot.mark,
             token: memory.bootstrap.as_ref().map(|b| b.token.clone()),
+            first_members: memory
+                .bootstrap
+                .iter()
+                .flat_map(|b| b.members.keys().copied())
+                .collect(),
             member: slot.member,
             cluster: memory.cluster,
             version: slot.version,
@@ -88,6 +96,12 @@ pub fn recall(
     let records = || claims.values().flatten();
     let token = records().find_map(|r| r.token.clone());
     let tls = records().find_map(|r| r.tls);
+    // Nobody else may be started as a first member. Records of before do not say who they were.
+    let first = records().find(|r| r.mark != Mark::Never && !r.first_members.is_empty());
+    let first: Vec<Ordinal> = match first {
+        Some(record) => record.first_members.clone(),
+        None => claims.keys().copied().collect(),
+    };
     let slots = claims.iter().map(|(ordinal, record)| {
         let slot = match record {
             Some(record) => Slot {
@@ -109,7 +123,7 @@ pub fn recall(
     Some(Memory {
         bootstrap: Some(Bootstrap {
             token: token.unwrap_or_else(|| Token("unknown".to_owned())),
-            members: claims.keys().map(|o| (*o, url(*o, tls))).collect(),
+            members: first.into_iter().map(|o| (o, url(o, tls))).collect(),
         }),
         cluster: records().find_map(|r| r.cluster),
         slots: slots.collect(),
@@ -127,6 +141,7 @@ mod tests {
             generation: Generation(2),
             mark,
             token: Some(Token("t".to_owned())),
+            first_members: Vec::new(),
             member: member.map(MemberId),
             cluster: member.map(|_| ClusterId(9)),
             version: Some(Version::new(3, 6, 1)),
@@ -164,6 +179,25 @@ mod tests {
         assert_eq!(memory.slot(Ordinal(0)).generation, Generation(2));
         assert_eq!(memory.slot(Ordinal(1)).mark, Mark::Intended);
         assert_eq!(memory.slot(Ordinal(2)).mark, Mark::Started, "nobody knows better");
+    }
+
+    #[test]
+    fn only_those_who_began_a_cluster_are_its_first_members() {
+        let first = VolumeRecord {
+            first_members: vec![Ordinal(0)],
+            ..record(Mark::Intended, None)
+        };
+        // Made for members that were given up before the cluster began.
+        let unused = record(Mark::Never, None);
+        let claims = BTreeMap::from([
+            (Ordinal(0), Some(first)),
+            (Ordinal(1), Some(unused.clone())),
+            (Ordinal(2), Some(unused)),
+        ]);
+        let memory = recall(&claims, url).unwrap();
+        let members = memory.bootstrap.unwrap().members;
+        assert_eq!(members.keys().collect::<Vec<_>>(), [&Ordinal(0)]);
+        assert_eq!(memory.slots.len(), 3);
     }
 
     #[test]
