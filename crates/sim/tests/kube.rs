@@ -4,7 +4,7 @@
 
 use quorate_sim::kube::{course, run};
 
-const SEEDS: u64 = if cfg!(debug_assertions) { 24 } else { 300 };
+const SEEDS: u64 = 300;
 
 #[test]
 fn a_few_worlds_of_pods_come_right() {
