@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use quorate_client::{IdentityFiles, Tls, TlsFiles};
 use quorate_core::model::MemberName;
-use quorate_pki::{Layout, MemberIdentity, Policy, Wanted};
+use quorate_pki::{Layout, MemberIdentity, PairPaths, Policy, Wanted};
 
 use crate::status::Certs;
 use crate::{Error, Root};
@@ -29,17 +29,19 @@ pub(crate) struct Prepared {
 pub(crate) enum May {
     /// Anything: nobody uses them yet.
     Begin,
-    /// They are kept good; but where only the key that signed them is lost they stay, for another authority would stop everyone.
+    /// They are kept good; but where only the key that signed them is lost, and all others are there, they stay: another
+    /// authority would stop everyone.
     Renew,
     /// Nothing: the user asked for that.
     Stay,
 }
 
-/// Makes sure that `members` and the client have certificates.
+/// Makes sure that `members` and the client have certificates; those `started` had them before.
 pub(crate) fn prepare(
     root: &Root,
     cluster: &str,
     members: &[MemberName],
+    started: &[MemberName],
     may: May,
 ) -> Result<Prepared, Error> {
     let dir = root.pki();
@@ -62,6 +64,9 @@ pub(crate) fn prepare(
         May::Begin => None,
         May::Renew | May::Stay => quorate_pki::authority_without_key(&dir, &policy, now).map_err(failed)?,
     };
+    let whole = |pair: &PairPaths| pair.cert.exists() && pair.key.exists();
+    let serve = whole(&layout.client()) && started.iter().all(|name| lacking(root, name).is_none());
+    let lost = lost.filter(|_| serve);
     let as_it_is = match (&lost, may) {
         (Some(authority), _) => Some(authority.clone()),
         (None, May::Stay) => Some(quorate_pki::inspect(&layout.ca().cert).map_err(failed)?),

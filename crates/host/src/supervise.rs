@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
+use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
@@ -232,7 +233,13 @@ impl<E: FnMut(Event)> Supervision<E> {
             Some(_) if self.ground.cluster.paused => May::Stay,
             Some(_) => May::Renew,
         };
-        let prepared = certs::prepare(&self.ground.root, &self.ground.cluster.name, &members, may)?;
+        let slots = self.ground.journal.memory.slots.iter();
+        let started: Vec<MemberName> = slots
+            .filter(|(_, slot)| slot.mark != Mark::Never)
+            .map(|(ordinal, _)| self.ground.name(*ordinal))
+            .collect();
+        let name = &self.ground.cluster.name;
+        let prepared = certs::prepare(&self.ground.root, name, &members, &started, may)?;
         self.problems.certificates = prepared.problem.into_iter().collect();
         if prepared.authority_changed && self.ground.runner.running() > 0 {
             // Members of the old authority and of the new one do not talk to each other: one at a time is no way.
