@@ -279,10 +279,10 @@ pub struct Operator {
     #[arg(long, value_name = "NAMESPACE")]
     pub watch: Option<String>,
     /// The image of quorate, for the pods of members
-    #[arg(long, value_name = "IMAGE", env = "QUORATE_IMAGE", default_value_t = quorate_operator::build::Images::default().quorate)]
+    #[arg(long, value_name = "IMAGE", env = "QUORATE_IMAGE", default_value_t = quorate_operator::cluster::build::Images::default().quorate)]
     pub image: String,
     /// Where the images of etcd come from; the tag is the version
-    #[arg(long, value_name = "REPOSITORY", default_value_t = quorate_operator::build::Images::default().etcd)]
+    #[arg(long, value_name = "REPOSITORY", default_value_t = quorate_operator::cluster::build::Images::default().etcd)]
     pub etcd_repository: String,
     /// Where /metrics and /readyz are served
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]

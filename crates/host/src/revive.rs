@@ -19,7 +19,7 @@ use quorate_datadir::{Finish, Progress, Revival, Revive, Revived, Staged, Stoppe
 
 use crate::Error;
 use crate::find::{EtcdBinary, Places, find_etcd_for};
-use crate::privately::{PEER_URL, Private};
+use crate::sandboxed_etcd::{PEER_URL, SandboxedEtcd};
 
 /// How long etcd may take to replay a log.
 const REPLAY_LIMIT: Duration = Duration::from_secs(3600);
@@ -133,7 +133,7 @@ impl Drop for Work {
 
 /// Runs etcd until it serves, which it does once it has applied its log, and ends it.
 fn replay(etcd: &EtcdBinary, staged: &Staged, work: &Work, progress: &Progress) -> Result<(), Error> {
-    let private = Private {
+    let private = SandboxedEtcd {
         etcd,
         work: &work.dir,
         data_dir: staged.data_dir(),

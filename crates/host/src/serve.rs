@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use crate::Error;
 use crate::find::{EtcdBinary, Places, find_etcd_for};
-use crate::privately::Private;
+use crate::sandboxed_etcd::SandboxedEtcd;
 
-pub use crate::privately::PEER_URL;
+pub use crate::sandboxed_etcd::PEER_URL;
 
 /// How long etcd may take to serve; a large database is read whole.
 const SERVE_LIMIT: Duration = Duration::from_secs(600);
@@ -53,7 +53,7 @@ struct Answer {
 /// Starts etcd, asks it, ends it.
 pub fn serve(wanted: &Serve<'_>, places: &Places, progress: &Progress) -> Result<Said, Error> {
     let etcd = find_etcd_for(wanted.minor, places)?;
-    let private = Private {
+    let private = SandboxedEtcd {
         etcd: &etcd,
         work: wanted.work,
         data_dir: wanted.data_dir,

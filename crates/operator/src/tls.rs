@@ -6,6 +6,7 @@
 
 pub mod authority;
 pub mod follow;
+pub mod lost_ca;
 pub mod own;
 pub mod prove;
 pub mod rotation;
@@ -13,7 +14,6 @@ pub mod sans;
 pub mod secrets;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod secure;
-pub mod strangers;
 
 use std::time::Duration;
 

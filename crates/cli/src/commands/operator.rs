@@ -1,7 +1,7 @@
 //! `quorate operator`: the Kubernetes ground.
 
 use quorate_operator::Options;
-use quorate_operator::build::Images;
+use quorate_operator::cluster::build::Images;
 use quorate_operator::tls::{sans, secure::Settings};
 use tokio::signal::unix::{SignalKind, signal};
 

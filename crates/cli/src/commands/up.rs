@@ -4,9 +4,9 @@
 //! Ctrl-C (or SIGTERM, or the terminal closing) stops the members; the second leaves them running and gives up, unless it
 //! comes at once: who ends a group of processes tells each of them, and a parent passes it on.
 
-mod hindrance;
+mod event_printer;
+mod startup_blockers;
 mod stop;
-mod teller;
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use quorate_host::find::{self, Places};
 use quorate_host::{Event, Options, Root, control, supervise};
 use tokio::sync::Notify;
 
+use self::event_printer::{EventPrinter, timed};
 use self::stop::Stop;
-use self::teller::{Teller, timed};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::manifest::{self, Manifest};
@@ -45,17 +45,17 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     };
     let (served, stopping) = (Notify::new(), Notify::new());
     let mut hindered = None;
-    let mut teller = Teller::new(root, begun);
+    let mut event_printer = EventPrinter::new(root, begun);
     let tell = |news: Event| {
         if matches!(news, Event::Ready(_)) {
             served.notify_one();
         }
-        teller.tell(news);
+        event_printer.tell(news);
     };
     let shutdown = async {
         tokio::select! {
             _ = stop.asked() => say::line(&timed("stopping the members; once more to leave them running")),
-            found = hindrance::found(root, &served) => hindered = Some(found),
+            found = startup_blockers::found(root, &served) => hindered = Some(found),
         }
         stopping.notify_one();
     };

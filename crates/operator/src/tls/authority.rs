@@ -15,8 +15,8 @@ use quorate_pki::{Authority, CertInfo, PairPem, describe_all};
 
 use super::Lifetimes;
 use super::rotation::{Move, Stage};
-use crate::effect::{Amendment, Effect, Object};
 use crate::names::Names;
+use crate::requests::effect::{Amendment, Effect, Object};
 
 /// On the Secret, by whoever wants another authority now: `now`.
 pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
@@ -46,7 +46,7 @@ pub struct Authorities {
     /// Someone wants another authority, without waiting for clients.
     pub urgent: bool,
     /// Members may be running that trust another authority, which nobody has any more.
-    pub strangers: bool,
+    pub lost_ca: bool,
     /// When the stage began.
     since: SystemTime,
     /// When those that sign or are trusted end, the earliest.
@@ -130,7 +130,7 @@ impl Authorities {
             urgent: annotations
                 .get(ROTATE_ANNOTATION)
                 .is_some_and(|text| text == "now"),
-            strangers: annotations.contains_key(STRANGERS_ANNOTATION),
+            lost_ca: annotations.contains_key(STRANGERS_ANNOTATION),
             since: since.unwrap_or(SystemTime::UNIX_EPOCH),
             read: Amendment::of(secret),
         })

@@ -14,7 +14,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use quorate_api::TlsSecrets;
 use tokio::task::JoinSet;
 
-use crate::watch::events;
+use crate::runtime::watch::events;
 
 pub struct Followed {
     namespace: String,

@@ -19,9 +19,9 @@ use super::authority::{Authorities, Trust, earlier, first, value};
 use super::prove::Proven;
 use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
-use crate::build::Plot;
-use crate::effect::{Amendment, Effect, Kind, News, Object};
-use crate::execute::Done;
+use crate::cluster::build::BuildContext;
+use crate::cluster::execute::Requests;
+use crate::requests::effect::{Amendment, Effect, Kind, News, Object};
 
 /// The etcd user that the client certificate stands for: with authentication on, quorate must still be able to act.
 const CLIENT: &str = "root";
@@ -29,7 +29,7 @@ const CLIENT: &str = "root";
 /// What Secrets are judged by.
 #[derive(Debug)]
 pub struct Keeper<'a> {
-    pub plot: &'a Plot<'a>,
+    pub context: &'a BuildContext<'a>,
     /// The Secrets there are, by name.
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
     /// Who needs a certificate: everyone who is wanted, remembered or there.
@@ -48,14 +48,14 @@ pub struct Keeper<'a> {
 #[derive(Debug, Default)]
 pub struct Kept {
     /// To be asked for.
-    pub done: Done,
+    pub requests: Requests,
     /// What connections are made with, once all is there.
     pub material: Option<Material>,
     /// Nothing is to be done before this, if the Secrets stay as they are.
     pub good_until: Option<SystemTime>,
     /// Members that trust an authority which nobody has any more are to be restarted; this is asked for when none is
     /// left. Only once all Secrets are as they should be.
-    pub strangers: Option<Effect>,
+    pub lost_ca: Option<Effect>,
 }
 
 /// One certificate in a Secret.
@@ -67,26 +67,26 @@ struct Wanted<'a> {
 impl Keeper<'_> {
     /// Judges all of them.
     pub fn keep(&self) -> Result<Kept, String> {
-        let names = self.plot.names;
+        let names = self.context.names;
         let mut kept = Kept::default();
         let Some(secret) = self.secrets.get(&names.authority_secret()) else {
-            self.first(&mut kept.done)?;
+            self.first(&mut kept.requests)?;
             return Ok(kept);
         };
         let authorities = Authorities::read(secret)?;
         self.usable(&authorities)?;
         let mut good_until = authorities.due_at(self.lifetimes);
         for ordinal in self.members {
-            good_until = good_until.min(self.member(*ordinal, &authorities, &mut kept.done)?);
+            good_until = good_until.min(self.member(*ordinal, &authorities, &mut kept.requests)?);
         }
-        good_until = good_until.min(self.client(&authorities, &mut kept.done)?);
-        self.leftovers(&mut kept.done);
-        let written = kept.done.effects.is_empty();
+        good_until = good_until.min(self.client(&authorities, &mut kept.requests)?);
+        self.leftovers(&mut kept.requests);
+        let written = kept.requests.effects.is_empty();
         kept.material = self.material(&authorities)?;
-        let at_rest = written && authorities.stage == Stage::Steady && !authorities.strangers;
+        let at_rest = written && authorities.stage == Stage::Steady && !authorities.lost_ca;
         kept.good_until = Some(good_until).filter(|_| at_rest);
-        if authorities.strangers && written {
-            kept.strangers = Some(authorities.no_strangers());
+        if authorities.lost_ca && written {
+            kept.lost_ca = Some(authorities.no_strangers());
             return Ok(kept);
         }
         let seen = Seen {
@@ -110,11 +110,11 @@ impl Keeper<'_> {
     }
 
     fn rotate(&self, authorities: &Authorities, to: Move, kept: &mut Kept) {
-        let cluster = &self.plot.names.cluster;
+        let cluster = &self.context.names.cluster;
         let Some(effect) = authorities.amended(to, cluster, self.lifetimes, self.now) else {
             return;
         };
-        kept.done.effects.push(effect);
+        kept.requests.effects.push(effect);
         kept.good_until = None;
         let (reason, message) = match to {
             Move::Stay => return,
@@ -131,14 +131,14 @@ impl Keeper<'_> {
                 "All members show certificates of the new authority; the former is trusted no longer",
             ),
         };
-        let about = self.plot.names.authority_secret();
+        let about = self.context.names.authority_secret();
         let news = News::done(reason, ("Secret", &about), message.to_owned());
-        kept.done.news.push(news);
+        kept.requests.news.push(news);
     }
 
     /// The first authority, or one in place of what was deleted under members that run.
-    fn first(&self, done: &mut Done) -> Result<(), String> {
-        let names = self.plot.names;
+    fn first(&self, requests: &mut Requests) -> Result<(), String> {
+        let names = self.context.names;
         let lasts = |trusted: &[u8]| {
             let all = describe_all(trusted).unwrap_or_default();
             all.iter().any(|authority| authority.not_after > self.now)
@@ -148,9 +148,11 @@ impl Keeper<'_> {
             _ if self.running => Trust::Unknown,
             _ => Trust::Nobody,
         };
-        done.effects.push(first(names, trust, self.lifetimes, self.now)?);
+        requests
+            .effects
+            .push(first(names, trust, self.lifetimes, self.now)?);
         if let Trust::Unknown = trust {
-            done.news.push(News {
+            requests.news.push(News {
                 warning: true,
                 ..News::done(
                     "AuthorityLost",
@@ -166,7 +168,7 @@ impl Keeper<'_> {
 
     /// Can members go on with these authorities? If not, what to do.
     fn usable(&self, of: &Authorities) -> Result<(), String> {
-        let names = self.plot.names;
+        let names = self.context.names;
         let anew = format!(
             "kubectl delete secret --namespace {} --selector {}; members then get a new authority and are restarted, and \
              the cluster does not answer for a moment",
@@ -203,8 +205,13 @@ impl Keeper<'_> {
         lent.max_by_key(|(trusted, _)| trusted.len())
     }
 
-    fn member(&self, ordinal: Ordinal, of: &Authorities, done: &mut Done) -> Result<SystemTime, String> {
-        let names = self.plot.names;
+    fn member(
+        &self,
+        ordinal: Ordinal,
+        of: &Authorities,
+        requests: &mut Requests,
+    ) -> Result<SystemTime, String> {
+        let names = self.context.names;
         let member = names.member(ordinal).to_string();
         let leaf = |sans: BTreeSet<San>| Leaf {
             common_name: &member,
@@ -224,7 +231,7 @@ impl Keeper<'_> {
         ];
         let trust = ["ca.crt", "peer-ca.crt"];
         let mut made = Secret {
-            metadata: self.plot.meta(&names.member_secret(ordinal)),
+            metadata: self.context.meta(&names.member_secret(ordinal)),
             type_: Some("Opaque".to_owned()),
             ..Secret::default()
         };
@@ -233,11 +240,11 @@ impl Keeper<'_> {
         // clients: it is good for every member's name, and trusted like that one's own. Otherwise nobody would see it
         // start, and the next authority would wait for it for ever.
         let lent = of.signer.is_none().then(|| self.lender()).flatten();
-        self.secret(made, &wanted, &trust, (of, lent.map(|(_, pem)| pem)), done)
+        self.secret(made, &wanted, &trust, (of, lent.map(|(_, pem)| pem)), requests)
     }
 
-    fn client(&self, of: &Authorities, done: &mut Done) -> Result<SystemTime, String> {
-        let names = self.plot.names;
+    fn client(&self, of: &Authorities, requests: &mut Requests) -> Result<SystemTime, String> {
+        let names = self.context.names;
         let leaf = Leaf {
             common_name: CLIENT,
             cluster_name: &names.cluster,
@@ -249,11 +256,11 @@ impl Keeper<'_> {
             leaf,
         }];
         let made = Secret {
-            metadata: self.plot.meta(&names.client_secret()),
+            metadata: self.context.meta(&names.client_secret()),
             type_: Some("kubernetes.io/tls".to_owned()),
             ..Secret::default()
         };
-        self.secret(made, &wanted, &["ca.crt"], (of, None), done)
+        self.secret(made, &wanted, &["ca.crt"], (of, None), requests)
     }
 
     /// Brings one Secret to what it should be: `made` with these certificates and what is trusted. Out: until when its
@@ -264,7 +271,7 @@ impl Keeper<'_> {
         wanted: &[Wanted<'_>],
         trust: &[&'static str],
         (of, lent): (&Authorities, Option<PairPem>),
-        done: &mut Done,
+        requests: &mut Requests,
     ) -> Result<SystemTime, String> {
         let name = made.name_any();
         let present = self.secrets.get(&name);
@@ -309,16 +316,18 @@ impl Keeper<'_> {
             None => {
                 let data = data.into_iter().map(|(key, value)| (key.to_owned(), value));
                 made.data = Some(data.collect());
-                done.effects.push(Effect::Create(Object::Secret(Box::new(made))));
+                requests
+                    .effects
+                    .push(Effect::Create(Object::Secret(Box::new(made))));
             }
             Some(present) => {
                 let mut change = Amendment::of(present);
                 if !present
                     .owner_references()
                     .iter()
-                    .any(|owner| owner.uid == self.plot.owner.uid)
+                    .any(|owner| owner.uid == self.context.owner.uid)
                 {
-                    change.owner = Some(self.plot.owner.clone());
+                    change.owner = Some(self.context.owner.clone());
                 }
                 if data.is_empty() && change.owner.is_none() {
                     return Ok(good_until);
@@ -326,10 +335,11 @@ impl Keeper<'_> {
                 for (key, value) in data {
                     change.set(key, Some(value));
                 }
-                done.effects.push(Effect::Amend(change));
+                requests.effects.push(Effect::Amend(change));
                 if renewed {
                     let message = format!("Renewed the certificates in Secret {name:?}");
-                    done.news
+                    requests
+                        .news
                         .push(News::done("CertificatesRenewed", ("Secret", &name), message));
                 }
             }
@@ -344,12 +354,12 @@ impl Keeper<'_> {
     }
 
     /// Certificates of members that are no more.
-    fn leftovers(&self, done: &mut Done) {
-        let names = self.plot.names;
+    fn leftovers(&self, requests: &mut Requests) {
+        let names = self.context.names;
         for (name, secret) in self.secrets {
             let ordinal = name.strip_suffix("-tls").and_then(|name| names.ordinal(name));
             if ordinal.is_some_and(|ordinal| !self.members.contains(&ordinal)) {
-                done.effects.push(Effect::Delete {
+                requests.effects.push(Effect::Delete {
                     kind: Kind::Secret,
                     name: name.clone(),
                     uid: secret.uid().unwrap_or_default(),
@@ -360,7 +370,7 @@ impl Keeper<'_> {
 
     /// What connections are made with: the client's Secret as it is, and what members have to prove.
     fn material(&self, of: &Authorities) -> Result<Option<Material>, String> {
-        let name = self.plot.names.client_secret();
+        let name = self.context.names.client_secret();
         let secret = self.secrets.get(&name);
         let own = secret.and_then(|secret| {
             Some(PairPem {
@@ -384,7 +394,7 @@ impl Keeper<'_> {
             (Stage::Introducing, Some(next), _) => {
                 let leaf = Leaf {
                     common_name: CLIENT,
-                    cluster_name: &self.plot.names.cluster,
+                    cluster_name: &self.context.names.cluster,
                     sans: BTreeSet::new(),
                     usages: LeafUsages::Client,
                 };

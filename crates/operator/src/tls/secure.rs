@@ -17,13 +17,13 @@ use quorate_core::model::Ordinal;
 use super::follow::Followed;
 use super::prove::Proven;
 use super::secrets::Keeper;
-use super::{Lifetimes, Material, own, prove, strangers};
-use crate::build::Plot;
-use crate::build::etcd::digest;
-use crate::execute::Done;
-use crate::observe::Objects;
-use crate::pod_state::Stage;
-use crate::reconcile::{Failed, Shared, in_time};
+use super::{Lifetimes, Material, lost_ca, own, prove};
+use crate::cluster::build::BuildContext;
+use crate::cluster::build::etcd::digest;
+use crate::cluster::execute::Requests;
+use crate::cluster::observe::Objects;
+use crate::cluster::pod_state::Stage;
+use crate::cluster::reconcile::{Failed, Shared, in_time};
 
 /// What was judged is judged again after this, whatever the clock has done.
 const JUDGE_EVERY: Duration = Duration::from_secs(3600);
@@ -60,9 +60,9 @@ struct Judged {
 #[derive(Debug)]
 pub enum Secured {
     /// This; to be asked for first.
-    Ready(Box<Material>, Done),
+    Ready(Box<Material>, Requests),
     /// Nothing yet; to be asked for meanwhile.
-    Coming(Done),
+    Coming(Requests),
     /// What was last good, and why it is not any more: someone has to do something about it.
     Frozen(Box<Material>, String),
     /// Nothing, and someone has to do something about it.
@@ -70,13 +70,13 @@ pub enum Secured {
 }
 
 /// Who needs certificates: everyone who is wanted, remembered or there.
-fn members(plot: &Plot<'_>, objects: &Objects, memory: &Memory) -> BTreeSet<Ordinal> {
+fn members(context: &BuildContext<'_>, objects: &Objects, memory: &Memory) -> BTreeSet<Ordinal> {
     let remembered = memory.slots.iter().filter(|(_, slot)| slot.member.is_some());
     let there = objects
         .slots
         .iter()
         .filter(|(_, slot)| slot.peer.is_some() || !slot.pods.is_empty());
-    let wanted = (0..plot.cluster.replicas).map(Ordinal);
+    let wanted = (0..context.cluster.replicas).map(Ordinal);
     wanted
         .chain(remembered.map(|(ordinal, _)| *ordinal))
         .chain(there.map(|(ordinal, _)| *ordinal))
@@ -87,19 +87,19 @@ impl Shared {
     /// What the pass over an encrypted cluster works with.
     pub(crate) async fn secure(
         &self,
-        plot: &Plot<'_>,
+        context: &BuildContext<'_>,
         objects: &Objects,
         memory: &Memory,
         kept: &mut Kept,
     ) -> Result<Secured, Failed> {
-        let secured = match &plot.cluster.tls_secrets {
-            Some(names) => self.read_own(plot, objects, names, kept).await?,
-            None => self.keep_own(plot, objects, memory, kept).await,
+        let secured = match &context.cluster.tls_secrets {
+            Some(names) => self.read_own(context, objects, names, kept).await?,
+            None => self.keep_own(context, objects, memory, kept).await,
         };
         Ok(match secured {
-            Secured::Ready(material, done) => {
+            Secured::Ready(material, requests) => {
                 kept.last = Some(material.clone());
-                Secured::Ready(material, done)
+                Secured::Ready(material, requests)
             }
             Secured::Held(why) => match kept.last.clone() {
                 Some(last) => Secured::Frozen(last, why),
@@ -111,13 +111,13 @@ impl Shared {
 
     async fn keep_own(
         &self,
-        plot: &Plot<'_>,
+        context: &BuildContext<'_>,
         objects: &Objects,
         memory: &Memory,
         kept: &mut Kept,
     ) -> Secured {
-        let secrets = self.watches.secrets(plot.names);
-        let members = members(plot, objects, memory);
+        let secrets = self.watches.secrets(context.names);
+        let members = members(context, objects, memory);
         let now = SystemTime::now();
         let versions = versions(&secrets);
         if let Some(judged) = &kept.judged
@@ -125,11 +125,11 @@ impl Shared {
             && judged.members == members
             && (judged.good_from..judged.good_until).contains(&now)
         {
-            return Secured::Ready(Box::new(judged.material.clone()), Done::default());
+            return Secured::Ready(Box::new(judged.material.clone()), Requests::default());
         }
         kept.judged = None;
         let keeper = Keeper {
-            plot,
+            context,
             secrets: &secrets,
             members: &members,
             running: objects.slots.values().any(|slot| !slot.pods.is_empty()),
@@ -143,7 +143,7 @@ impl Shared {
             Err(why) => return Secured::Held(why),
         };
         let Some(material) = found.material else {
-            return Secured::Coming(found.done);
+            return Secured::Coming(found.requests);
         };
         if let Some(good_until) = found.good_until {
             kept.judged = Some(Judged {
@@ -154,17 +154,23 @@ impl Shared {
                 material: material.clone(),
             });
         }
-        if let Some(none_left) = found.strangers {
-            let digest = digest_with(plot, &material);
-            let answer = prove::prove(&objects.addresses(plot.names, true), &material.tls).await;
-            found.done = strangers::restart(plot.names, (objects, memory), &digest, &answer, none_left);
+        if let Some(none_left) = found.lost_ca {
+            let digest = digest_with(context, &material);
+            let answer = prove::prove(&objects.addresses(context.names, true), &material.tls).await;
+            found.requests = lost_ca::restart(context.names, (objects, memory), &digest, &answer, none_left);
         }
-        self.ask_for_proof(plot, objects, &material, kept).await;
-        Secured::Ready(Box::new(material), found.done)
+        self.ask_for_proof(context, objects, &material, kept).await;
+        Secured::Ready(Box::new(material), found.requests)
     }
 
     /// Adds those members that have proven by now what the stage is for; what was proven for another is forgotten.
-    async fn ask_for_proof(&self, plot: &Plot<'_>, objects: &Objects, material: &Material, kept: &mut Kept) {
+    async fn ask_for_proof(
+        &self,
+        context: &BuildContext<'_>,
+        objects: &Objects,
+        material: &Material,
+        kept: &mut Kept,
+    ) {
         let Some(proof) = &material.proof else {
             kept.proven = None;
             return;
@@ -172,7 +178,7 @@ impl Shared {
         let before = kept.proven.as_ref();
         let before = before.and_then(|proven| proven.now(proof.stage, &material.trusted));
         let mut proven = before.cloned().unwrap_or_default();
-        let mut open = objects.addresses(plot.names, true);
+        let mut open = objects.addresses(context.names, true);
         open.retain(|ordinal, _| !proven.contains(ordinal));
         proven.extend(prove::prove(&open, &proof.tls).await);
         kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
@@ -180,14 +186,14 @@ impl Shared {
 
     async fn read_own(
         &self,
-        plot: &Plot<'_>,
+        context: &BuildContext<'_>,
         objects: &Objects,
         names: &TlsSecrets,
         kept: &mut Kept,
     ) -> Result<Secured, Failed> {
         let followed = match kept.followed.take() {
             Some(followed) if followed.is_of(names) => followed,
-            _ => Followed::begin(&self.client, &plot.names.namespace, names),
+            _ => Followed::begin(&self.client, &context.names.namespace, names),
         };
         let followed = kept.followed.insert(followed);
         let doing = format!("read Secrets {:?} and {:?}", names.client, names.peer);
@@ -202,21 +208,21 @@ impl Shared {
             Ok(material) => material,
             Err(why) => return Ok(Secured::Held(why)),
         };
-        if runs_with_another(objects, &digest_with(plot, &material)) {
-            let running = objects.addresses(plot.names, true);
+        if runs_with_another(objects, &digest_with(context, &material)) {
+            let running = objects.addresses(context.names, true);
             if !running.is_empty() && prove::prove(&running, &material.tls).await.is_empty() {
-                material.advice = Some(own::advice(names, plot.names));
+                material.advice = Some(own::advice(names, context.names));
             }
         }
-        Ok(Secured::Ready(Box::new(material), Done::default()))
+        Ok(Secured::Ready(Box::new(material), Requests::default()))
     }
 }
 
 /// What members are restarted for, if that is what they trust.
-fn digest_with(plot: &Plot<'_>, material: &Material) -> String {
-    digest(&Plot {
+fn digest_with(context: &BuildContext<'_>, material: &Material) -> String {
+    digest(&BuildContext {
         trusted: Some(&material.trusted),
-        ..plot.clone()
+        ..context.clone()
     })
 }
 

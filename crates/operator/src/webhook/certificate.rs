@@ -16,9 +16,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
 
 use super::SERVICE;
-use crate::effect::{Amendment, Effect, Object};
 use crate::install::NAME;
 use crate::names::APP_LABEL;
+use crate::requests::effect::{Amendment, Effect, Object};
 use crate::tls::Lifetimes;
 use crate::tls::authority::{
     Authorities, CERT, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, earlier, seconds, value,

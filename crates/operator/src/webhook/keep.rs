@@ -32,12 +32,12 @@ use super::certificate::{Judged, Keeper, served};
 use super::configuration::{Configuration, trusting};
 use super::serving::{Shown, showing};
 use super::{CONFIGURATION, SERVICE};
-use crate::apply::{FIELD_MANAGER, apply, is};
-use crate::effect::Effect;
-use crate::events::log_line;
-use crate::lease::Tenure;
+use crate::requests::apply::{FIELD_MANAGER, apply, is};
+use crate::requests::effect::Effect;
+use crate::requests::events::log_line;
+use crate::runtime::lease::Tenure;
+use crate::runtime::watch::events;
 use crate::tls::Lifetimes;
-use crate::watch::events;
 
 /// How long a request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);

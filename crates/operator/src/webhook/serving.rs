@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{PATH, review};
-use crate::listen::{self, Limits};
+use crate::runtime::listen::{self, Limits};
 
 /// The API server waits for five seconds.
 const LIMITS: Limits = Limits {

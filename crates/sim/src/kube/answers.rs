@@ -4,7 +4,7 @@
 
 use quorate_client::Answers;
 use quorate_core::model::{Listed, MemberId, MemberStatus, Observed, Ordinal, QuorumView};
-use quorate_operator::observe::Objects;
+use quorate_operator::cluster::observe::Objects;
 
 use super::world::KubeWorld;
 use crate::etcd::Place;

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as K8sTime;
 use kube::{Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
-use quorate_operator::effect::{Effect, Kind, Object};
+use quorate_operator::requests::effect::{Effect, Kind, Object};
 
 /// Keeps a claim until no pod uses it.
 pub const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";

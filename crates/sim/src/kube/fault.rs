@@ -10,7 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::{Ordinal, Version, VersionPath};
-use quorate_operator::effect::{Effect, Kind};
+use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
 use super::operator::{KINDS, Operator};

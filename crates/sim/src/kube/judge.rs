@@ -5,7 +5,7 @@
 use kube::ResourceExt;
 use quorate_core::model::Ordinal;
 use quorate_core::plan::BlockReason;
-use quorate_operator::effect::{Effect, Kind};
+use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
 use super::operator::Operator;
@@ -134,7 +134,10 @@ impl KubeWorld {
         }
         let size = format!("{}Gi", self.wants.storage);
         let asks = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
-            c.spec.as_ref().and_then(quorate_operator::gather::requested) == Some(size.as_str())
+            c.spec
+                .as_ref()
+                .and_then(quorate_operator::cluster::gather::requested)
+                == Some(size.as_str())
         };
         if let Some(claim) = api.claims.live.values().find(|c| !asks(c)) {
             return Some(format!("claim {} does not ask for {size}", claim.name_any()));

@@ -12,13 +12,13 @@ use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
 use quorate_core::model::{Basis, Observed, Outcome, Refused, Spec, StepKind, StepResult, Time, Token};
 use quorate_core::{Decision, Memory, Plan, Step, decide};
-use quorate_operator::build::{Images, Plot};
-use quorate_operator::effect::Effect;
-use quorate_operator::execute::Executor;
-use quorate_operator::gather::Seen;
-use quorate_operator::observe::{Look, Objects};
-use quorate_operator::pass::{asked, recalled, stored, wanted};
-use quorate_operator::upkeep::{Whole, growth, upkeep};
+use quorate_operator::cluster::build::{BuildContext, Images};
+use quorate_operator::cluster::execute::Executor;
+use quorate_operator::cluster::gather::Seen;
+use quorate_operator::cluster::observe::{Look, Objects};
+use quorate_operator::cluster::pass::{asked, recalled, stored, wanted};
+use quorate_operator::cluster::upkeep::{Whole, growth, upkeep};
+use quorate_operator::requests::effect::Effect;
 
 use super::api::{ApiError, time};
 use super::world::KubeWorld;
@@ -285,7 +285,7 @@ impl KubeWorld {
         let Some(owner) = work.resource.controller_owner_ref(&()) else {
             return;
         };
-        let plot = Plot {
+        let context = BuildContext {
             names: &names,
             cluster: &work.cluster,
             owner: &owner,
@@ -293,7 +293,7 @@ impl KubeWorld {
             trusted: None,
         };
         let executor = Executor {
-            plot: &plot,
+            context: &context,
             memory: &work.memory,
             objects: &work.objects,
             config: &work.spec.config,
@@ -429,7 +429,7 @@ impl KubeWorld {
             return;
         };
         let images = Images::default();
-        let plot = Plot {
+        let context = BuildContext {
             names: &names,
             cluster: &cluster,
             owner: &owner,
@@ -438,7 +438,7 @@ impl KubeWorld {
         };
         let spec = Spec {
             frozen: asked.frozen,
-            ..wanted(&plot)
+            ..wanted(&context)
         };
         let objects = seen.objects(&names, &resource.uid().unwrap_or_default());
         let mut before = stored.unwrap_or_else(|| recalled(&cluster, &names, &objects));
@@ -460,7 +460,7 @@ impl KubeWorld {
         let Decision { plan, mut memory } = decide(&spec, &observed, &before, self.now());
         memory.manifest = asked.manifest;
         self.tell(me, &plan);
-        let show = quorate_operator::status::Seen {
+        let show = quorate_operator::cluster::status::Seen {
             names: &names,
             spec: &spec,
             observed: &observed,
@@ -481,12 +481,12 @@ impl KubeWorld {
         if !spec.paused {
             let quorum = observed.quorum.as_ref();
             let voters = quorum.map(|q| q.members.iter().filter(|m| !m.learner).count());
-            let done = upkeep(&plot, &memory, &objects, &whole, voters);
+            let done = upkeep(&context, &memory, &objects, &whole, voters);
             acts.extend(done.effects.into_iter().map(Act::Effect));
         }
         acts.extend(plan.steps.iter().cloned().map(Act::Step));
         if !spec.paused {
-            acts.extend(growth(&plot, &objects).effects.into_iter().map(Act::Effect));
+            acts.extend(growth(&context, &objects).effects.into_iter().map(Act::Effect));
         }
         // Also when it says what is there already: that fails if it is not what was read any more.
         if next != last || !acts.is_empty() {

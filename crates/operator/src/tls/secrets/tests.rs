@@ -6,7 +6,7 @@ use quorate_pki::describe_all;
 use serde_json::json;
 
 use super::*;
-use crate::build::Images;
+use crate::cluster::build::Images;
 use crate::names::Names;
 use crate::tls::authority::ROTATE_ANNOTATION;
 
@@ -58,7 +58,7 @@ impl World {
     }
 
     fn keep(&self) -> Result<Kept, String> {
-        let plot = Plot {
+        let context = BuildContext {
             names: &self.names,
             cluster: &self.cluster,
             owner: &self.owner,
@@ -67,7 +67,7 @@ impl World {
         };
         let proven = self.stale.clone().or_else(|| self.all_proven());
         let keeper = Keeper {
-            plot: &plot,
+            context: &context,
             secrets: &self.secrets,
             members: &self.members,
             running: self.running,
@@ -88,7 +88,7 @@ impl World {
     /// One pass, with its effects done.
     fn pass(&mut self) -> Kept {
         let kept = self.keep().unwrap();
-        for effect in &kept.done.effects {
+        for effect in &kept.requests.effects {
             self.writes += 1;
             match effect {
                 Effect::Create(Object::Secret(secret)) => {
@@ -136,7 +136,7 @@ impl World {
     fn settle(&mut self) -> Material {
         for _ in 0..5 {
             let kept = self.pass();
-            if kept.done.effects.is_empty() {
+            if kept.requests.effects.is_empty() {
                 return kept.material.unwrap();
             }
         }
@@ -200,7 +200,7 @@ fn all_is_made_once_and_then_left_alone() {
     assert_eq!(client[0].common_name, "root");
     assert!(material.proof.is_none());
     let again = world.keep().unwrap();
-    assert_eq!(again.done, Done::default());
+    assert_eq!(again.requests, Requests::default());
     assert!(again.good_until.unwrap() > world.now + 200 * DAY);
 }
 
@@ -247,8 +247,8 @@ fn another_authority_goes_round_in_three_moves_of_which_two_restart_members() {
     );
     world.proven = (0..2).map(Ordinal).collect();
     assert_eq!(
-        world.keep().unwrap().done,
-        Done::default(),
+        world.keep().unwrap().requests,
+        Requests::default(),
         "one has proven nothing"
     );
     world.proven.insert(Ordinal(2));
@@ -290,8 +290,8 @@ fn what_was_proven_in_another_stage_is_worth_nothing_when_the_lease_comes_back()
     assert_eq!(retiring.proof.unwrap().stage, Stage::Retiring);
     world.stale = stale;
     assert_eq!(
-        world.keep().unwrap().done,
-        Done::default(),
+        world.keep().unwrap().requests,
+        Requests::default(),
         "nobody has shown a certificate of the new authority"
     );
     world.stale = None;
@@ -368,8 +368,8 @@ fn without_an_authority_a_member_that_has_nothing_goes_by_what_another_shows() {
         "no client gets a member's key"
     );
     assert_eq!(
-        world.keep().unwrap().done,
-        Done::default(),
+        world.keep().unwrap().requests,
+        Requests::default(),
         "nobody has proven anything"
     );
     world.proven = world.members.clone();
@@ -390,20 +390,20 @@ fn if_all_is_deleted_under_running_members_it_is_said_and_they_are_to_be_restart
     world.running = true;
     // What a client trusts is not enough to go on with: no member has a certificate.
     world.secrets.retain(|name, _| name == "c-client");
-    let made = world.pass().done;
+    let made = world.pass().requests;
     assert_eq!(made.news[0].reason, "AuthorityLost");
     assert!(made.news[0].warning);
     let after = world.settle();
     assert!(after.trusted != trusted && after.proof.is_none());
     let kept = world.keep().unwrap();
     assert!(kept.good_until.is_none(), "it is not at rest");
-    let Some(Effect::Amend(over)) = kept.strangers else {
+    let Some(Effect::Amend(over)) = kept.lost_ca else {
         panic!("members trust an authority that nobody has");
     };
     world.writes += 1;
     world.amend(&over);
     let kept = world.keep().unwrap();
-    assert!(kept.strangers.is_none() && kept.good_until.is_some());
+    assert!(kept.lost_ca.is_none() && kept.good_until.is_some());
     assert_eq!(world.settle().trusted, after.trusted);
 }
 
@@ -421,9 +421,9 @@ fn what_cannot_be_gone_on_with_is_said_with_what_to_do() {
     // As it says; whichever of them goes first.
     world.running = true;
     world.secrets.remove("c-ca").unwrap();
-    assert_eq!(world.pass().done.news[0].reason, "AuthorityLost");
+    assert_eq!(world.pass().requests.news[0].reason, "AuthorityLost");
     world.settle();
-    assert!(world.keep().unwrap().strangers.is_some());
+    assert!(world.keep().unwrap().lost_ca.is_some());
     let mut world = World::new();
     world.settle();
     world.change("c-ca", |secret| {

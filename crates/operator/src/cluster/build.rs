@@ -1,0 +1,68 @@
+//! The objects of a cluster, made from what is wanted. Pure: the same input gives the same object.
+
+pub mod budget;
+pub mod claim;
+pub mod etcd;
+pub mod peer;
+pub mod pod;
+pub mod replica_set;
+pub mod service;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use quorate_api::Cluster;
+use quorate_core::model::Ordinal;
+
+use crate::names::Names;
+
+/// What all objects of a cluster are made from.
+#[derive(Clone, Debug)]
+pub struct BuildContext<'a> {
+    /// What it is called.
+    pub names: &'a Names,
+    pub cluster: &'a Cluster,
+    /// What it is owned by.
+    pub owner: &'a OwnerReference,
+    pub images: &'a Images,
+    /// Whom members trust, if they speak TLS and it is known.
+    pub trusted: Option<&'a str>,
+}
+
+/// Where images come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images {
+    pub quorate: String,
+    /// The repository of etcd's; the tag is its version.
+    pub etcd: String,
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        Images {
+            quorate: format!("quorate:{}", env!("CARGO_PKG_VERSION")),
+            etcd: "quay.io/coreos/etcd".to_owned(),
+        }
+    }
+}
+
+impl BuildContext<'_> {
+    /// The metadata of an object of the cluster, owned by it.
+    pub fn meta(&self, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.names.namespace.clone()),
+            labels: Some(self.names.labels()),
+            owner_references: Some(vec![self.owner.clone()]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// The metadata of an object of one member, owned by nothing yet.
+    pub fn member_meta(&self, ordinal: Ordinal) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.names.member(ordinal).to_string()),
+            namespace: Some(self.names.namespace.clone()),
+            labels: Some(self.names.member_labels(ordinal)),
+            ..ObjectMeta::default()
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Steps of the ground, as requests to the API server. Every step can be asked for again blindly.
+//!
+//! In: a step, and the objects it was planned on. Out: [`Effect`]s in order, what to tell people, or why not. Never: a
+//! go-ahead for a pod that was not looked at, or before the claim says that its volume was started; more than a step says.
+
+use std::collections::BTreeMap;
+
+use quorate_core::Memory;
+use quorate_core::memory::Mark;
+use quorate_core::model::{Generation, Ordinal, StorageId, Version};
+use quorate_core::plan::{StartHow, Step};
+use quorate_pod::contract::{FORMAT, GoAhead, START_ANNOTATION};
+
+use crate::cluster::build::BuildContext;
+use crate::cluster::build::peer::peer;
+use crate::cluster::observe::Objects;
+use crate::cluster::pod_state::Stage;
+use crate::cluster::record::VolumeRecord;
+use crate::cluster::slot::SlotObjects;
+use crate::names::VOLUME_ANNOTATION;
+use crate::requests::effect::{Effect, Kind, News, Object};
+
+/// What a step comes to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Requests {
+    /// To be asked of the API server, in this order.
+    pub effects: Vec<Effect>,
+    /// To be told once they are done.
+    pub news: Vec<News>,
+}
+
+/// What steps are carried out with.
+#[derive(Clone, Debug)]
+pub struct Executor<'a> {
+    /// What the objects are made from.
+    pub context: &'a BuildContext<'a>,
+    /// The memory that was stored with the plan.
+    pub memory: &'a Memory,
+    /// What the plan was made on.
+    pub objects: &'a Objects,
+    /// The digest of the configuration.
+    pub config: &'a str,
+}
+
+impl Executor<'_> {
+    /// The requests for a step of the ground; an error is a refusal that has had no effect.
+    pub fn effects(&self, step: &Step) -> Result<Requests, String> {
+        match step {
+            Step::Provide {
+                ordinal,
+                generation,
+                version,
+            } => self.keeping_its_claim(*ordinal, self.provide(*ordinal, *generation, *version)?),
+            Step::Start {
+                ordinal,
+                generation,
+                how,
+                version,
+            } => self.keeping_its_claim(*ordinal, self.start(*ordinal, *generation, how, *version)?),
+            Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } => Ok(self.take_down(*ordinal)),
+            Step::Discard { ordinal, storage } => Ok(self.discard(*ordinal, storage)),
+            Step::SetAside { .. } | Step::DropAside { .. } => {
+                Err("old data is kept on the volume itself, and thinned out there".to_owned())
+            }
+            Step::AddLearner { .. }
+            | Step::Promote { .. }
+            | Step::Remove { .. }
+            | Step::MoveLeader { .. } => Err("etcd is asked for this, not Kubernetes".to_owned()),
+        }
+    }
+
+    fn provide(
+        &self,
+        ordinal: Ordinal,
+        generation: Generation,
+        version: Version,
+    ) -> Result<Requests, String> {
+        let slot = self.objects.slot(ordinal);
+        let name = self.context.names.member(ordinal).to_string();
+        match &slot.peer {
+            None => {
+                let made = peer(
+                    self.context,
+                    ordinal,
+                    (generation, version, self.config),
+                    self.memory,
+                );
+                Ok(Requests {
+                    effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
+                    news: vec![News::done(
+                        "PeerCreated",
+                        ("EtcdPeer", &name),
+                        format!("Created a new EtcdPeer with name {name:?}"),
+                    )],
+                })
+            }
+            Some(peer) if peer.deleting => Ok(Requests::default()),
+            Some(peer)
+                if peer.generation == generation && peer.config == self.config && peer.version == version =>
+            {
+                Ok(self.make_pod_anew(&slot))
+            }
+            Some(_) => Err("its EtcdPeer was made for something else".to_owned()),
+        }
+    }
+
+    /// A claim that somebody deleted goes with the last pod on it, and a start must not be what takes it away.
+    fn keeping_its_claim(&self, ordinal: Ordinal, requests: Requests) -> Result<Requests, String> {
+        let claim = self.objects.slot(ordinal).claim;
+        let goes = claim.is_some_and(|c| c.deleting) && self.memory.slot(ordinal).mark != Mark::Never;
+        let deletes = |effect: &Effect| matches!(effect, Effect::Delete { .. });
+        if goes && requests.effects.iter().any(deletes) {
+            return Err("its claim is being deleted, and its data would go with the pod".to_owned());
+        }
+        Ok(requests)
+    }
+
+    fn start(
+        &self,
+        ordinal: Ordinal,
+        generation: Generation,
+        how: &StartHow,
+        version: Version,
+    ) -> Result<Requests, String> {
+        let slot = self.objects.slot(ordinal);
+        let Some(peer) = slot.peer.as_ref().filter(|p| !p.deleting) else {
+            return Err("its EtcdPeer is gone".to_owned());
+        };
+        if peer.version != version || peer.generation != generation {
+            return Err("its EtcdPeer was made for something else".to_owned());
+        }
+        let Some((pod, report)) = slot.parked() else {
+            return Ok(self.make_pod_anew(&slot));
+        };
+        let Some(claim) = &slot.claim else {
+            return Err("its claim is gone".to_owned());
+        };
+        let remembered = self.memory.slot(ordinal);
+        if remembered.mark == Mark::Never {
+            return Err("the start is not on record".to_owned());
+        }
+        let first = matches!(how, StartHow::New { .. } | StartHow::Join { .. });
+        let go = GoAhead {
+            format: FORMAT,
+            pod: pod.uid.clone(),
+            volume_id: report.volume_id.clone(),
+            generation,
+            version,
+            config: peer.config.clone(),
+            how: how.clone().into(),
+            member: remembered.member.filter(|_| !first),
+            cluster: self.memory.cluster.filter(|_| !first),
+            served: if first {
+                remembered.after_served
+            } else {
+                remembered.served.is_some()
+            },
+        };
+        let recorded = claim
+            .record
+            .as_ref()
+            .map_or(report.volume_id.as_str(), |r| r.volume_id.as_str());
+        let record = VolumeRecord::of(self.memory, ordinal, recorded);
+        let member = self.context.names.member(ordinal).to_string();
+        Ok(Requests {
+            effects: vec![
+                annotate(
+                    Kind::Claim,
+                    (&member, &claim.uid),
+                    VOLUME_ANNOTATION,
+                    record.text(),
+                ),
+                annotate(
+                    Kind::Pod,
+                    (&pod.name, &pod.uid),
+                    START_ANNOTATION,
+                    go.to_annotation(),
+                ),
+            ],
+            news: Vec::new(),
+        })
+    }
+
+    fn take_down(&self, ordinal: Ordinal) -> Requests {
+        let name = self.context.names.member(ordinal).to_string();
+        take_down(&self.objects.slot(ordinal), &name)
+    }
+
+    fn discard(&self, ordinal: Ordinal, storage: &StorageId) -> Requests {
+        let name = self.context.names.member(ordinal).to_string();
+        let message = format!("Deleted the claim {name:?} of a member that was scaled away");
+        let about = ("PersistentVolumeClaim", name.as_str());
+        Requests {
+            news: vec![News::done("ClaimDeleted", about, message)],
+            effects: vec![Effect::DeleteClaim {
+                name: name.clone(),
+                uid: storage.uid.clone(),
+                version: storage.version.clone(),
+            }],
+        }
+    }
+
+    /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
+    fn make_pod_anew(&self, slot: &SlotObjects) -> Requests {
+        let stuck = slot
+            .pod()
+            .filter(|p| matches!(p.stage, Stage::Crashing(_) | Stage::Refused(_)));
+        let Some(pod) = stuck else {
+            return Requests::default();
+        };
+        let why = match &pod.stage {
+            Stage::Crashing(exit) => &exit.how,
+            Stage::Refused(why) => why,
+            _ => "",
+        };
+        let message = format!("Deleted the pod {:?}, so that another is made: {why}", pod.name);
+        Requests {
+            effects: vec![Effect::Delete {
+                kind: Kind::Pod,
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            }],
+            news: vec![News::done("PodReplaced", ("Pod", &pod.name), message)],
+        }
+    }
+}
+
+fn annotate(kind: Kind, (name, uid): (&str, &str), key: &str, value: String) -> Effect {
+    Effect::Annotate {
+        kind,
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        annotations: BTreeMap::from([(key.to_owned(), value)]),
+    }
+}
+
+/// The EtcdPeer goes, and with it its ReplicaSet and pod. Its claim stays.
+pub(crate) fn take_down(slot: &SlotObjects, name: &str) -> Requests {
+    let Some(peer) = slot.peer.as_ref().filter(|p| !p.deleting) else {
+        return Requests::default();
+    };
+    let message = format!("Removed EtcdPeer with name {name:?}");
+    Requests {
+        news: vec![News::done("PeerRemoved", ("EtcdPeer", name), message)],
+        effects: vec![Effect::Delete {
+            kind: Kind::Peer,
+            name: name.to_owned(),
+            uid: peer.uid.clone(),
+        }],
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

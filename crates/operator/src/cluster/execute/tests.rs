@@ -1,0 +1,266 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use quorate_api::{Cluster, Ground, parse, resolve};
+use quorate_core::memory::{Bootstrap, Slot};
+use quorate_core::model::{PeerUrl, StorageId, Time, Token};
+use quorate_pod::contract::{Found, How};
+use serde_json::json;
+
+use super::*;
+use crate::cluster::build::Images;
+use crate::cluster::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
+use crate::cluster::slot::{Claim, Owner, Peer};
+use crate::names::Names;
+
+const MANIFEST: &str = "apiVersion: etcd.improbable.io/v1alpha1
+kind: EtcdCluster
+metadata: {name: c}
+spec:
+  replicas: 1
+  version: 3.6.1
+  storage: {volumeClaimTemplate: {storageClassName: standard, resources: {requests: {storage: 1Gi}}}}
+";
+const V: Version = Version::new(3, 6, 1);
+
+/// Everything a [`BuildContext`] borrows.
+pub(crate) struct Ground0 {
+    names: Names,
+    cluster: Cluster,
+    owner: OwnerReference,
+    images: Images,
+}
+
+impl Ground0 {
+    pub(crate) fn new() -> Ground0 {
+        let manifest = parse(MANIFEST, "m").unwrap();
+        let (cluster, _) = resolve(&manifest, Ground::Kubernetes, MANIFEST, "m").unwrap();
+        Ground0 {
+            names: Names::of("n", "c"),
+            cluster,
+            owner: OwnerReference::default(),
+            images: Images::default(),
+        }
+    }
+
+    pub(crate) fn context(&self) -> BuildContext<'_> {
+        BuildContext {
+            names: &self.names,
+            cluster: &self.cluster,
+            owner: &self.owner,
+            images: &self.images,
+            trusted: None,
+        }
+    }
+}
+
+pub(crate) fn peer() -> Peer {
+    Peer {
+        uid: "peer-1".to_owned(),
+        deleting: false,
+        obsolete_finalizer: None,
+        owner: Owner::Ours,
+        version: V,
+        generation: Generation(0),
+        config: "config-0".to_owned(),
+    }
+}
+
+pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> SlotObjects {
+    let mut slot = SlotObjects {
+        peer: Some(peer()),
+        claim: Some(Claim {
+            uid: "claim-1".to_owned(),
+            deleting: false,
+            record,
+            ..Claim::default()
+        }),
+        set: Some("set-1".to_owned()),
+        set_role: Some("voter".to_owned()),
+        set_fails: None,
+        pods: Vec::new(),
+    };
+    pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
+    slot
+}
+
+fn memory(mark: Mark) -> Memory {
+    let url = PeerUrl("http://c-0.c.n.svc:2380".to_owned());
+    let slot = Slot {
+        mark,
+        ..Slot::default()
+    };
+    Memory {
+        bootstrap: Some(Bootstrap {
+            token: Token("t".to_owned()),
+            members: [(Ordinal(0), url)].into(),
+        }),
+        slots: [(Ordinal(0), slot)].into(),
+        ..Memory::default()
+    }
+}
+
+fn effects(slot: SlotObjects, memory: &Memory, step: &Step) -> Result<Requests, String> {
+    let (ground, mut objects) = (Ground0::new(), Objects::default());
+    objects.slots.insert(Ordinal(0), slot);
+    let context = ground.context();
+    let executor = Executor {
+        context: &context,
+        memory,
+        objects: &objects,
+        config: "config-0",
+    };
+    executor.effects(step)
+}
+
+fn start(version: Version) -> Step {
+    let url = PeerUrl("http://c-0.c.n.svc:2380".to_owned());
+    let how = StartHow::New {
+        token: Token("t".to_owned()),
+        initial: vec![(quorate_core::model::MemberName("c-0".to_owned()), url)],
+    };
+    Step::Start {
+        ordinal: Ordinal(0),
+        generation: Generation(0),
+        how,
+        version,
+    }
+}
+
+#[test]
+fn a_first_start_is_on_the_claim_before_the_pod_is_told() {
+    let memory = memory(Mark::Intended);
+    let record = VolumeRecord::of(&Memory::default(), Ordinal(0), "volume-1");
+    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], Some(record));
+    let requests = effects(parked, &memory, &start(V)).unwrap();
+    let [
+        Effect::Annotate {
+            kind: Kind::Claim,
+            annotations: on_claim,
+            ..
+        },
+        Effect::Annotate {
+            kind: Kind::Pod,
+            uid,
+            annotations: on_pod,
+            ..
+        },
+    ] = &requests.effects[..]
+    else {
+        panic!("{:?}", requests.effects);
+    };
+    let record = VolumeRecord::read(&on_claim[VOLUME_ANNOTATION]).unwrap();
+    assert_eq!(
+        (record.mark, record.volume_id.as_str()),
+        (Mark::Intended, "volume-1")
+    );
+    let go = GoAhead::read(on_pod[START_ANNOTATION].as_bytes()).unwrap();
+    assert_eq!((uid.as_str(), go.pod.as_str()), (UID, UID));
+    assert!(matches!(go.how, How::New { .. }));
+    assert_eq!((go.member, go.cluster), (None, None));
+}
+
+#[test]
+fn nothing_is_started_that_is_not_remembered() {
+    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], None);
+    assert!(effects(parked, &memory(Mark::Never), &start(V)).is_err());
+}
+
+fn crashed() -> serde_json::Value {
+    let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
+    status
+}
+
+#[test]
+fn a_crashing_pod_is_made_anew() {
+    let requests = effects(slot(&[crashed()], None), &memory(Mark::Started), &start(V)).unwrap();
+    assert!(matches!(&requests.effects[..], [Effect::Delete { kind: Kind::Pod, uid, .. }] if uid == UID));
+    assert_eq!(requests.news[0].reason, "PodReplaced");
+    assert!(
+        requests.news[0].message.contains("exit code 2"),
+        "{}",
+        requests.news[0].message
+    );
+}
+
+#[test]
+fn a_start_does_not_take_away_the_pod_that_keeps_a_deleted_claim() {
+    let crashing = || {
+        slot(
+            &[crashed()],
+            Some(VolumeRecord::of(&memory(Mark::Started), Ordinal(0), "volume-1")),
+        )
+    };
+    let deleted = |mut slot: SlotObjects| {
+        slot.claim.as_mut().unwrap().deleting = true;
+        slot
+    };
+    let requests = effects(crashing(), &memory(Mark::Started), &start(V)).unwrap();
+    assert_eq!(requests.effects.len(), 1);
+    let refused = effects(deleted(crashing()), &memory(Mark::Started), &start(V));
+    assert!(refused.unwrap_err().contains("its data would go with the pod"));
+    // Nothing is on it that was ever a member's.
+    assert!(effects(deleted(crashing()), &memory(Mark::Never), &start(V)).is_ok());
+}
+
+#[test]
+fn a_place_is_an_etcd_peer_made_for_what_is_asked() {
+    let provide = Step::Provide {
+        ordinal: Ordinal(0),
+        generation: Generation(3),
+        version: V,
+    };
+    let nothing = SlotObjects::default();
+    let requests = effects(nothing, &Memory::default(), &provide).unwrap();
+    let [Effect::Create(Object::Peer(made))] = &requests.effects[..] else {
+        panic!("{:?}", requests.effects);
+    };
+    let start = made.spec.start.clone().unwrap();
+    assert_eq!((start.generation, start.config.as_str()), (3, "config-0"));
+    assert_eq!((made.spec.version.as_str(), requests.news.len()), ("3.6.1", 1));
+}
+
+#[test]
+fn a_stop_and_a_withdrawal_keep_the_claim_and_only_a_discard_deletes_it() {
+    let stop = Step::Stop {
+        ordinal: Ordinal(0),
+        since: Time(0),
+    };
+    let withdraw = Step::Withdraw { ordinal: Ordinal(0) };
+    for step in [stop, withdraw] {
+        let requests = effects(slot(&[], None), &memory(Mark::Started), &step).unwrap();
+        assert!(matches!(
+            &requests.effects[..],
+            [Effect::Delete { kind: Kind::Peer, .. }]
+        ));
+    }
+    let discard = Step::Discard {
+        ordinal: Ordinal(0),
+        storage: StorageId {
+            uid: "seen".to_owned(),
+            version: "7".to_owned(),
+        },
+    };
+    let requests = effects(slot(&[], None), &memory(Mark::Never), &discard).unwrap();
+    let [Effect::DeleteClaim { name, uid, version }] = &requests.effects[..] else {
+        panic!("{:?}", requests.effects);
+    };
+    assert_eq!(
+        (name.as_str(), uid.as_str(), version.as_str()),
+        ("c-0", "seen", "7")
+    );
+    assert_eq!(requests.news[0].reason, "ClaimDeleted");
+}
+
+#[test]
+fn nothing_is_started_or_made_where_there_is_something_else() {
+    let newer = Version::new(3, 6, 2);
+    let provide = Step::Provide {
+        ordinal: Ordinal(0),
+        generation: Generation(3),
+        version: V,
+    };
+    for step in [start(newer), provide] {
+        let refused = effects(slot(&[], None), &memory(Mark::Started), &step);
+        assert!(refused.unwrap_err().contains("made for something else"));
+    }
+}

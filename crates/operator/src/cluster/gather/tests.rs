@@ -1,0 +1,100 @@
+use quorate_core::Memory;
+use quorate_core::model::{Ordinal, PeerUrl, Place, Spec, Time, Version};
+use serde_json::{Value, json};
+
+use super::*;
+
+const UID: &str = "cluster-2";
+
+fn peer(owners: Value) -> Peer {
+    let peer = json!({
+        "apiVersion": "etcd.improbable.io/v1alpha1",
+        "kind": "EtcdPeer",
+        "metadata": {"name": "c-0", "uid": "p", "ownerReferences": owners, "finalizers": ["theirs", CLAIM_FINALIZER]},
+        "spec": {"clusterName": "c", "version": "3.6.1"},
+    });
+    let seen = Seen {
+        peers: vec![Arc::new(serde_json::from_value(peer).unwrap())],
+        ..Seen::default()
+    };
+    let objects = seen.objects(&Names::of("n", "c"), UID);
+    objects.slot(Ordinal(0)).peer.unwrap()
+}
+
+fn owned_by(kind: &str, name: &str, uid: &str, controller: bool) -> Value {
+    json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": uid, "controller": controller}])
+}
+
+#[test]
+fn whose_a_peer_is_decides_what_becomes_of_it() {
+    let ours = peer(owned_by("EtcdCluster", "c", UID, true));
+    assert_eq!((&ours.owner, ours.deleting), (&Owner::Ours, false));
+    assert_eq!(ours.obsolete_finalizer, Some(vec!["theirs".to_owned()]));
+    let former = peer(owned_by("EtcdCluster", "c", "cluster-1", true));
+    assert_eq!((former.owner, former.deleting), (Owner::Former, true));
+    let orphan = peer(json!([]));
+    assert_eq!((orphan.owner, orphan.deleting), (Owner::Nobody(vec![]), false));
+    let shared = peer(owned_by("ConfigMap", "m", "u", false));
+    assert!(matches!(&shared.owner, Owner::Nobody(others) if others.len() == 1));
+    let other = peer(owned_by("Deployment", "d", "u", true));
+    assert!(other.deleting, "it is none of ours to use");
+    let slot = crate::cluster::slot::SlotObjects {
+        peer: Some(other),
+        ..Default::default()
+    };
+    let spec = Spec {
+        name: "c".to_owned(),
+        replicas: 1,
+        version: Version::new(3, 6, 1),
+        config: String::new(),
+        paused: false,
+        frozen: None,
+    };
+    let memory = Memory::default();
+    let view = slot.view(
+        &Names::of("n", "c"),
+        Ordinal(0),
+        PeerUrl(String::new()),
+        &spec,
+        &memory,
+        Time(1),
+    );
+    let Place::Preparing { why, .. } = view.place else {
+        panic!("{view:?}");
+    };
+    assert!(why.contains("c-0 is controlled by Deployment d"), "{why}");
+}
+
+#[test]
+fn what_keeps_a_set_or_a_claim_is_read() {
+    let set = json!({
+        "metadata": {"name": "c-0", "uid": "s"},
+        "status": {"replicas": 0, "conditions": [
+            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: small"},
+        ]},
+    });
+    let claim = |phase: &str| {
+        json!({
+            "metadata": {"name": "c-0", "uid": "v"},
+            "spec": {"storageClassName": "slow", "resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"phase": phase},
+        })
+    };
+    let read = |phase| {
+        let seen = Seen {
+            sets: vec![Arc::new(serde_json::from_value(set.clone()).unwrap())],
+            claims: vec![Arc::new(serde_json::from_value(claim(phase)).unwrap())],
+            ..Seen::default()
+        };
+        seen.objects(&Names::of("n", "c"), UID).slot(Ordinal(0))
+    };
+    let slot = read("Pending");
+    assert_eq!(slot.set_fails.as_deref(), Some("exceeded quota: small"));
+    let claim = slot.claim.unwrap();
+    assert_eq!(claim.asks_for.as_deref(), Some("1Gi"));
+    assert_eq!(
+        claim.unbound.as_deref(),
+        Some("its claim c-0 of StorageClass \"slow\" is not bound yet")
+    );
+    assert_eq!(read("Bound").claim.unwrap().unbound, None);
+}

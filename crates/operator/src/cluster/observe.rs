@@ -1,0 +1,204 @@
+//! One look at a cluster: its objects as the watches have them, and what its members say.
+//!
+//! In: [`Objects`], the memory, the members' [`Answers`]. Out: [`Observed`]. Never: a failure because something is down;
+//! that is a fact in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_client::{Address, Answers};
+use quorate_core::Memory;
+use quorate_core::model::{Observed, Ordinal, Outcome, Process, QuorumView, Spec, Time, Token, Volume};
+
+use crate::cluster::slot::SlotObjects;
+use crate::names::{CLIENT_PORT, Names, scheme};
+
+/// All objects of one cluster that a look needs, by slot.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    /// Every slot that has any.
+    pub slots: BTreeMap<Ordinal, SlotObjects>,
+}
+
+impl Objects {
+    /// Where to ask each member that runs. Certificates are for its name, not for the address of its pod.
+    pub fn addresses(&self, names: &Names, tls: bool) -> BTreeMap<Ordinal, Address> {
+        let url = |ip: &str| {
+            let ip = if ip.contains(':') {
+                format!("[{ip}]")
+            } else {
+                ip.to_owned()
+            };
+            format!("{}://{ip}:{CLIENT_PORT}", scheme(tls))
+        };
+        let address = |ordinal, slot: &SlotObjects| {
+            Some(Address {
+                url: url(slot.address()?),
+                server_name: tls.then(|| names.host(ordinal)),
+            })
+        };
+        let running = self.slots.iter();
+        running.filter_map(|(o, s)| Some((*o, address(*o, s)?))).collect()
+    }
+
+    /// A slot, empty if it has nothing.
+    pub fn slot(&self, ordinal: Ordinal) -> SlotObjects {
+        self.slots.get(&ordinal).cloned().unwrap_or_default()
+    }
+}
+
+/// What a look is made from, besides the objects and the answers.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// What the cluster is called.
+    pub names: &'a Names,
+    pub spec: &'a Spec,
+    pub memory: &'a Memory,
+    /// Whether members speak TLS.
+    pub tls: bool,
+    /// When the look began.
+    pub at: Time,
+    /// How the last step ended.
+    pub last: Option<Outcome>,
+    /// The token for a bootstrap.
+    pub token: Token,
+}
+
+impl Look<'_> {
+    /// The address of a pod that is gone may be another's by now, and an etcd of another cluster may answer there. What
+    /// such a one says is about nothing of ours.
+    fn drop_strangers(&self, ordinals: &BTreeSet<Ordinal>, answers: &mut Answers) {
+        if let Some(ours) = self.memory.cluster {
+            answers.statuses.retain(|_, status| status.cluster == ours);
+            answers.quorum = answers.quorum.take().filter(|q| q.cluster == ours);
+            return;
+        }
+        // Nobody knows the cluster's id yet; but its members list each other by their names.
+        let urls: BTreeSet<_> = ordinals
+            .iter()
+            .map(|o| self.names.peer_url(*o, self.tls))
+            .collect();
+        let lists_us = |q: &QuorumView| {
+            q.members
+                .iter()
+                .flat_map(|m| &m.peer_urls)
+                .any(|u| urls.contains(u))
+        };
+        if let Some(stranger) = answers.quorum.take_if(|q| !lists_us(q)) {
+            answers.statuses.retain(|_, s| s.cluster != stranger.cluster);
+        }
+    }
+
+    pub fn observed(self, objects: &Objects, mut answers: Answers) -> Observed {
+        let wanted = (0..self.spec.replicas).map(Ordinal);
+        let remembered = self.memory.slots.keys().copied();
+        let present = objects.slots.keys().copied();
+        let mut ordinals: BTreeSet<Ordinal> = wanted.chain(remembered).chain(present).collect();
+        self.drop_strangers(&ordinals, &mut answers);
+        // A member may be listed of which nothing else is left: its objects are gone, and what remembered it is too.
+        let listed = answers.quorum.iter().flat_map(|q| &q.members);
+        let urls = listed.flat_map(|m| &m.peer_urls);
+        ordinals.extend(urls.filter_map(|url| self.names.ordinal_at(url)));
+        let slots = ordinals.into_iter().map(|ordinal| {
+            let peer_url = self.names.peer_url(ordinal, self.tls);
+            let slot = objects.slot(ordinal);
+            let mut view = slot.view(self.names, ordinal, peer_url, self.spec, self.memory, self.at);
+            view.status = answers.statuses.remove(&ordinal);
+            if let (Process::Running { .. }, Some(status)) = (&view.process, &view.status) {
+                // Nobody can look at the volume of a pod that runs; but who answers has data.
+                view.volume = Volume::Data {
+                    member: status.member,
+                    cluster: status.cluster,
+                };
+            }
+            (ordinal, view)
+        });
+        Observed {
+            at: self.at,
+            fresh_token: self.token.clone(),
+            slots: slots.collect(),
+            quorum: answers.quorum,
+            last: self.last.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_core::model::{ClusterId, Listed, MemberId, MemberStatus, Version};
+
+    use super::*;
+
+    const OURS: ClusterId = ClusterId(1);
+    const OTHERS: ClusterId = ClusterId(2);
+
+    fn status(cluster: ClusterId) -> MemberStatus {
+        MemberStatus {
+            member: MemberId(7),
+            cluster,
+            leader: None,
+            term: 1,
+            applied: 1,
+            version: Version::new(3, 6, 1),
+            db_size: 0,
+            db_in_use: 0,
+            alarms: Default::default(),
+            healthy: true,
+        }
+    }
+
+    fn list(cluster: ClusterId, of: &str) -> QuorumView {
+        let member = Listed {
+            id: MemberId(7),
+            name: String::new(),
+            peer_urls: vec![Names::of("n", of).peer_url(Ordinal(0), false)],
+            learner: false,
+        };
+        QuorumView {
+            cluster,
+            members: vec![member],
+            leader: None,
+        }
+    }
+
+    /// Whether the status in the first slot and the list are taken for ours.
+    fn taken(memory: Option<ClusterId>, status_of: ClusterId, quorum: QuorumView) -> (bool, bool) {
+        let spec = Spec {
+            name: "c".to_owned(),
+            replicas: 1,
+            version: Version::new(3, 6, 1),
+            config: String::new(),
+            paused: false,
+            frozen: None,
+        };
+        let memory = Memory {
+            cluster: memory,
+            ..Memory::default()
+        };
+        let look = Look {
+            names: &Names::of("n", "c"),
+            spec: &spec,
+            memory: &memory,
+            tls: false,
+            at: Time(1),
+            last: None,
+            token: Token(String::new()),
+        };
+        let answers = Answers {
+            statuses: [(Ordinal(0), status(status_of))].into(),
+            quorum: Some(quorum),
+        };
+        let seen = look.observed(&Objects::default(), answers);
+        (seen.slots[&Ordinal(0)].status.is_some(), seen.quorum.is_some())
+    }
+
+    #[test]
+    fn what_another_cluster_says_at_an_address_of_ours_is_not_heard() {
+        assert_eq!(taken(Some(OURS), OURS, list(OURS, "c")), (true, true));
+        assert_eq!(taken(Some(OURS), OTHERS, list(OTHERS, "other")), (false, false));
+        assert_eq!(taken(Some(OURS), OURS, list(OTHERS, "other")), (true, false));
+        // Before anyone knows the cluster's id.
+        assert_eq!(taken(None, OURS, list(OURS, "c")), (true, true));
+        assert_eq!(taken(None, OTHERS, list(OTHERS, "other")), (false, false));
+        assert_eq!(taken(None, OURS, list(OTHERS, "other")), (true, false));
+    }
+}

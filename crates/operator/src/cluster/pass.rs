@@ -1,0 +1,161 @@
+//! What a pass decides from: for [`crate::cluster::reconcile`], and for the simulator.
+//!
+//! In: the EtcdCluster and its objects. Out: what is wanted, and what is remembered. Never: a memory that is there and
+//! cannot be read, taken for none; a cluster that is not looked after because its manifest was spoilt.
+
+use quorate_api::Cluster;
+use quorate_api::crd::EtcdCluster;
+use quorate_core::Memory;
+use quorate_core::model::{Frozen, Spec};
+use quorate_core::reason::BlockReason;
+
+use crate::cluster::build::{BuildContext, etcd};
+use crate::cluster::observe::Objects;
+use crate::cluster::record::{recall, speaks_tls};
+use crate::names::Names;
+
+/// A manifest larger than this is not remembered.
+const MANIFEST_MAX: usize = 64 * 1024;
+
+/// What an EtcdCluster asks for, or last asked for that can be done.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub cluster: Cluster,
+    pub warnings: Vec<String>,
+    /// Why it is not what it asks for now.
+    pub frozen: Option<Frozen>,
+    pub manifest: Option<String>,
+}
+
+/// What is asked for. An error, for people, if that cannot be done and nothing is remembered that could.
+pub fn asked(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<Asked, String> {
+    let why = match read(resource, memory) {
+        Ok((cluster, warnings)) => {
+            let manifest = serde_json::to_string(&resource.spec).ok();
+            return Ok(Asked {
+                cluster,
+                warnings,
+                frozen: None,
+                manifest: manifest.filter(|text| text.len() <= MANIFEST_MAX),
+            });
+        }
+        Err(why) => why,
+    };
+    let manifest = memory.and_then(|memory| memory.manifest.clone());
+    let Some(spec) = manifest
+        .as_deref()
+        .and_then(|text| serde_json::from_str(text).ok())
+    else {
+        return Err(why);
+    };
+    let before = EtcdCluster {
+        spec,
+        ..resource.clone()
+    };
+    let (cluster, warnings) = read(&before, memory).map_err(|_| why.clone())?;
+    Ok(Asked {
+        cluster,
+        warnings,
+        frozen: Some(Frozen {
+            reason: BlockReason::Invalid,
+            detail: format!("{why}; the cluster is kept as it was before that"),
+        }),
+        manifest,
+    })
+}
+
+fn read(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<(Cluster, Vec<String>), String> {
+    let (cluster, warnings) = quorate_api::crd::resolve(resource).map_err(|faults| faults.to_string())?;
+    if memory.and_then(speaks_tls).is_some_and(|was| was != cluster.tls) {
+        return Err(if cluster.tls {
+            "spec.tls: the data of this cluster is that of members that speak plain text; leave spec.tls out"
+        } else {
+            "spec.tls: the data of this cluster is that of members that speak TLS; write spec.tls as it was, {} for \
+             quorate's own certificates"
+        }
+        .to_owned());
+    }
+    Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
+}
+
+/// What is wanted, as the planner understands it.
+pub fn wanted(context: &BuildContext<'_>) -> Spec {
+    let cluster = context.cluster;
+    Spec {
+        name: context.names.cluster.clone(),
+        replicas: cluster.replicas,
+        version: quorate_core::model::Version::new(
+            cluster.version.major as u32,
+            cluster.version.minor as u32,
+            cluster.version.patch as u32,
+        ),
+        config: etcd::digest(context),
+        paused: cluster.paused,
+        frozen: None,
+    }
+}
+
+/// What is remembered with the resource. An error is for people: a memory that is there and cannot be read is not
+/// forgotten, for what was begun would be begun again.
+pub fn stored(resource: &EtcdCluster) -> Result<Option<Memory>, String> {
+    let text = resource.status.as_ref().and_then(|s| s.memory.as_ref());
+    text.map(|text| serde_json::from_str(text)).transpose().map_err(|error| {
+        format!(
+            "status.memory cannot be read: {error}; a newer quorate wrote it, or someone changed it: run that quorate, \
+             or put back what was there"
+        )
+    })
+}
+
+/// What is remembered on the claims that a former EtcdCluster of that name left.
+pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
+    let claims = objects
+        .slots
+        .iter()
+        .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
+    let url = |o, tls: Option<bool>| names.peer_url(o, tls.unwrap_or(cluster.tls));
+    recall(&claims.collect(), url).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_that_cannot_be_read_is_not_forgotten() {
+        let mut resource = EtcdCluster::new("c", Default::default());
+        assert_eq!(stored(&resource), Ok(None), "there is none yet");
+        let status = resource.status.get_or_insert_default();
+        status.memory = Some("{\"format\": \"of tomorrow\"".to_owned());
+        assert!(stored(&resource).unwrap_err().contains("status.memory"));
+        let text = serde_json::to_string(&Memory::default()).unwrap();
+        resource.status.get_or_insert_default().memory = Some(text);
+        assert_eq!(stored(&resource), Ok(Some(Memory::default())));
+    }
+
+    #[test]
+    fn a_spoilt_manifest_is_told_and_the_one_before_is_kept_to() {
+        let manifest = |replicas: i64| {
+            let spec = serde_json::json!({
+                "replicas": replicas,
+                "version": "3.6.1",
+                "storage": {"volumeClaimTemplate": {
+                    "storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}},
+                }},
+            });
+            EtcdCluster::new("c", serde_json::from_value(spec).unwrap())
+        };
+        let good = asked(&manifest(3), None).unwrap();
+        assert_eq!((good.cluster.replicas, &good.frozen), (3, &None));
+        assert!(asked(&manifest(0), None).is_err(), "there is nothing to keep to");
+        let memory = Memory {
+            manifest: good.manifest.clone(),
+            ..Memory::default()
+        };
+        let spoilt = asked(&manifest(0), Some(&memory)).unwrap();
+        assert_eq!((spoilt.cluster.replicas, &spoilt.manifest), (3, &good.manifest));
+        let frozen = spoilt.frozen.unwrap();
+        assert_eq!(frozen.reason, BlockReason::Invalid);
+        assert!(frozen.detail.contains("spec.replicas"), "{}", frozen.detail);
+    }
+}

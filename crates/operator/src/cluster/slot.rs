@@ -1,0 +1,314 @@
+//! One slot as the planner sees it, from the objects of one member: its EtcdPeer, its claim, its pods.
+//!
+//! In: those objects, and what is remembered of the slot. Out: a [`SlotView`] without the member's own answer, where to
+//! ask it, and the pod that waits for a go-ahead. Never: anything concluded about a volume that no pod has looked at.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use quorate_core::Memory;
+use quorate_core::memory::Mark;
+use quorate_core::model::{
+    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage, StorageId, Time,
+    Version, Volume,
+};
+use quorate_pod::contract::{MemberRef, Report};
+
+use crate::cluster::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
+use crate::cluster::record::VolumeRecord;
+use crate::names::Names;
+
+/// After this long a pod that was refused is made anew, so that it looks again.
+const REFUSED_MS: u64 = 60_000;
+
+/// The EtcdPeer of a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peer {
+    pub uid: String,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Set if it carries the finalizer of former operators, which had it take its claim along: those that stay.
+    pub obsolete_finalizer: Option<Vec<String>>,
+    pub owner: Owner,
+    pub version: Version,
+    pub generation: Generation,
+    /// The digest of its configuration.
+    pub config: String,
+}
+
+/// Whose an EtcdPeer is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Owner {
+    Ours,
+    /// A former EtcdCluster's of that name: it is on its way out.
+    Former,
+    /// Nobody's: its EtcdCluster was deleted without it, or somebody made it by hand. Besides the controller that it
+    /// lacks it has these owners.
+    Nobody(Vec<OwnerReference>),
+    /// Somebody else's, in words.
+    Other(String),
+}
+
+/// The claim of a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    pub uid: String,
+    /// The resourceVersion that it was seen at.
+    pub version: String,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// What is written on it.
+    pub record: Option<VolumeRecord>,
+    /// It has no volume yet; in words.
+    pub unbound: Option<String>,
+    /// How much storage it asks for, as a Kubernetes quantity.
+    pub asks_for: Option<String>,
+}
+
+/// Everything of one slot.
+#[derive(Clone, Debug, Default)]
+pub struct SlotObjects {
+    pub peer: Option<Peer>,
+    pub claim: Option<Claim>,
+    /// The uid of its ReplicaSet.
+    pub set: Option<String>,
+    /// The role in the labels of the pods that its ReplicaSet makes.
+    pub set_role: Option<String>,
+    /// Why its ReplicaSet cannot make a pod.
+    pub set_fails: Option<String>,
+    /// Its pods, oldest first.
+    pub pods: Vec<PodState>,
+}
+
+impl SlotObjects {
+    pub fn add_pod(&mut self, pod: &Pod) {
+        self.pods.push(PodState::of(pod));
+        self.pods
+            .sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
+    }
+
+    /// The pod that counts: the newest that is neither going nor over.
+    pub fn pod(&self) -> Option<&PodState> {
+        self.pods
+            .iter()
+            .rfind(|p| !p.terminating && p.stage != Stage::Over)
+    }
+
+    /// The pod that waits for a go-ahead, with what it saw.
+    pub fn parked(&self) -> Option<(&PodState, &Report)> {
+        let pod = self.pod().filter(|p| p.stage == Stage::Parked)?;
+        Some((pod, pod.report.as_ref()?))
+    }
+
+    /// The address of the member, if etcd runs.
+    pub fn address(&self) -> Option<&str> {
+        let running = self
+            .pods
+            .iter()
+            .rev()
+            .find(|p| matches!(p.stage, Stage::Running { .. }));
+        running.and_then(|p| p.ip.as_deref())
+    }
+
+    /// Is the volume that a parked pod saw on record, as this generation of the slot?
+    pub fn recorded(&self, generation: Generation) -> bool {
+        let record = self.claim.as_ref().and_then(|c| c.record.as_ref());
+        record.is_some_and(|r| r.is_of(generation))
+    }
+
+    /// The member that the volume belongs to, if a pod found that it is not the one of this slot.
+    pub fn foreign(&self, names: &Names, ordinal: Ordinal) -> Option<&MemberRef> {
+        let report = self.pod()?.report.as_ref()?;
+        let own = names.member_ref(ordinal);
+        report
+            .belongs_to
+            .as_ref()
+            .filter(|belongs_to| **belongs_to != own)
+    }
+
+    /// The slot as the planner sees it.
+    pub fn view(
+        &self,
+        names: &Names,
+        ordinal: Ordinal,
+        peer_url: PeerUrl,
+        spec: &Spec,
+        memory: &Memory,
+        now: Time,
+    ) -> SlotView {
+        let slot = memory.slot(ordinal);
+        // One that was started and never seen to have data may have come to nothing.
+        let known = slot.mark == Mark::Started && slot.member.is_some() && memory.cluster.is_some();
+        let foreign = self.foreign(names, ordinal);
+        let (process, place) = match self.process(slot.generation, known, spec, now) {
+            // The gate refuses it; another pod would find the same.
+            (Process::Stopped { .. }, _) if foreign.is_some() => {
+                (Process::Stopped { last: None }, Place::Ready)
+            }
+            other => other,
+        };
+        let report = self.pod().and_then(|p| p.report.as_ref());
+        let report = report.filter(|r| r.generation == slot.generation);
+        let looked = report.filter(|_| place == Place::Ready && self.parked().is_some());
+        let volume = match (looked, &process) {
+            (_, Process::Stopped { .. }) if let Some(belongs_to) = foreign => Volume::Foreign {
+                belongs_to: belongs_to.to_string(),
+            },
+            (Some(report), _) => report.volume(),
+            // It has crashed since it was looked at. That its data is gone is found out by the next look.
+            (None, Process::Stopped { last: Some(_) }) if place == Place::Ready => {
+                match (slot.member, memory.cluster) {
+                    (Some(member), Some(cluster)) if known => Volume::Data { member, cluster },
+                    _ => Volume::Unknown,
+                }
+            }
+            _ => Volume::Unknown,
+        };
+        let recorded = self.claim.as_ref().and_then(|c| c.record.as_ref());
+        let recorded = recorded.filter(|r| r.is_of(slot.generation));
+        let first_start = looked.map_or(FirstStart::Unknown, |report| {
+            report.first_start(recorded.map(|r| r.volume_id.as_str()))
+        });
+        SlotView {
+            peer_url,
+            volume,
+            first_start,
+            // Kept on the volume itself, and thinned out there.
+            leftovers: Vec::new(),
+            asides: 0,
+            place,
+            made_for: self.peer.as_ref().filter(|p| !p.deleting).map(|p| p.version),
+            storage: self.storage(),
+            process,
+            status: None,
+            deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),
+            in_service: self.pod().is_some_and(|p| p.ready),
+            cannot_start: self.starved(),
+            replay_limit: report.and_then(|r| r.replay_limit),
+        }
+    }
+
+    /// A member that needs more memory than it may have is not helped by another volume.
+    fn starved(&self) -> Option<String> {
+        let Some(Stage::Crashing(exit)) = self.pod().map(|p| &p.stage) else {
+            return None;
+        };
+        let advice = "it needs more memory than its limit; raise spec.podTemplate.resources.limits.memory (a change of \
+                      podTemplate needs spec.maintenance.rollingChanges: true)";
+        is_starved(exit).then(|| advice.to_owned())
+    }
+
+    fn storage(&self) -> Option<Storage> {
+        let claim = self.claim.as_ref()?;
+        let started = |r: &VolumeRecord| r.mark != Mark::Never || r.member.is_some();
+        Some(Storage {
+            id: StorageId {
+                uid: claim.uid.clone(),
+                version: claim.version.clone(),
+            },
+            in_use: self.peer.is_some() || self.set.is_some() || !self.pods.is_empty(),
+            record: claim.record.as_ref().map(|r| (r.generation, started(r))),
+        })
+    }
+
+    fn process(&self, generation: Generation, known: bool, spec: &Spec, now: Time) -> (Process, Place) {
+        let stopped = Process::Stopped { last: None };
+        let preparing = |why: &str| Place::Preparing { why: why.to_owned() };
+        let alive = |p: &&PodState| matches!(p.stage, Stage::Running { .. } | Stage::Passing);
+        let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
+        // What is left of a pod on a node that was lost never goes. The volume's lock lets only one etcd run, so if a
+        // newer pod's does, the older one's does not.
+        let newest = self.pods.iter().rfind(alive);
+        let replaced = newest.is_some_and(|p| !p.terminating && matches!(p.stage, Stage::Running { .. }));
+        let mut going = self.pods.iter().filter(|p| p.terminating || !owned);
+        if !(owned && replaced) && going.any(|p| alive(&p)) {
+            return (Process::Stopping, Place::Ready);
+        }
+        let Some(peer) = self.peer.as_ref().filter(|p| !p.deleting) else {
+            if let Some(Owner::Other(whose)) = self.peer.as_ref().map(|p| &p.owner) {
+                return (stopped, preparing(whose));
+            }
+            let claim_goes = self.claim.as_ref().is_some_and(|c| c.deleting);
+            let going = self.peer.is_some() || !self.pods.is_empty() || self.set.is_some() || claim_goes;
+            return (
+                stopped,
+                if going {
+                    preparing("what was there before is going")
+                } else {
+                    Place::Absent
+                },
+            );
+        };
+        let Some(pod) = self.pod() else {
+            let place = if peer.fits(generation, spec) {
+                match &self.set_fails {
+                    Some(why) => preparing(&format!("its pod cannot be made: {why}")),
+                    None => preparing("its pod is being made"),
+                }
+            } else {
+                Place::Unfit
+            };
+            return (stopped, place);
+        };
+        if let Stage::Running { .. } | Stage::Passing = pod.stage {
+            let since = match pod.stage {
+                Stage::Running { since } => since,
+                _ => pod.created,
+            };
+            let made = pod.made_for.clone();
+            let process = Process::Running {
+                since,
+                version: made.as_ref().map_or(peer.version, |m| m.version),
+                generation: made.as_ref().map_or(peer.generation, |m| m.generation),
+                config: made.map_or_else(|| peer.config.clone(), |m| m.config),
+            };
+            return (process, Place::Ready);
+        }
+        if !peer.fits(generation, spec) {
+            return (stopped, Place::Unfit);
+        }
+        match &pod.stage {
+            Stage::Coming(why) => {
+                let unbound = self.claim.as_ref().and_then(|c| c.unbound.as_ref());
+                match unbound.filter(|_| why.starts_with(UNSCHEDULED)) {
+                    Some(unbound) => (stopped, preparing(&format!("{unbound}; {why}"))),
+                    None => (stopped, preparing(why)),
+                }
+            }
+            Stage::Parked if !self.recorded(generation) => {
+                (stopped, preparing("its volume is put on record"))
+            }
+            Stage::Parked => {
+                // Nothing has failed here: there is nothing to wait for before it is started.
+                let last = Some(Exit {
+                    at: pod.created,
+                    asked: true,
+                    how: "it waits to be started".to_owned(),
+                });
+                (Process::Stopped { last }, Place::Ready)
+            }
+            // Nobody knows what became of its volume: another pod has to look.
+            Stage::Crashing(_) if !known => (stopped, Place::Absent),
+            Stage::Crashing(exit) => (
+                Process::Stopped {
+                    last: Some(exit.clone()),
+                },
+                Place::Ready,
+            ),
+            Stage::Refused(_) if now.0.saturating_sub(pod.created.0) > REFUSED_MS => (stopped, Place::Absent),
+            Stage::Refused(why) => (stopped, preparing(why)),
+            Stage::Over | Stage::Running { .. } | Stage::Passing => {
+                (stopped, preparing("its pod is being made"))
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Was it made for this volume, with what is wanted now?
+    pub fn fits(&self, generation: Generation, spec: &Spec) -> bool {
+        self.generation == generation && self.config == spec.config
+    }
+}
+
+#[cfg(test)]
+mod tests;

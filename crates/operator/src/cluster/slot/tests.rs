@@ -1,0 +1,284 @@
+use quorate_core::memory::Slot;
+use quorate_core::model::{ClusterId, MemberId};
+use quorate_pod::contract::Found;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cluster::pod_state::tests::{at_the_gate, data, etcd_in, pod, report};
+
+const NOW: Time = Time(1_767_225_700_000);
+
+fn spec() -> Spec {
+    Spec {
+        name: "c".to_owned(),
+        replicas: 1,
+        version: Version::new(3, 6, 1),
+        config: "config-0".to_owned(),
+        paused: false,
+        frozen: None,
+    }
+}
+
+fn names() -> Names {
+    Names::of("ns", "c")
+}
+
+fn peer() -> Peer {
+    Peer {
+        uid: "peer-1".to_owned(),
+        deleting: false,
+        obsolete_finalizer: None,
+        owner: Owner::Ours,
+        version: Version::new(3, 6, 1),
+        generation: Generation(0),
+        config: "config-0".to_owned(),
+    }
+}
+
+fn record(volume_id: &str) -> VolumeRecord {
+    VolumeRecord::of(&Memory::default(), Ordinal(0), volume_id)
+}
+
+/// A slot with an EtcdPeer, a claim whose volume is on record, and pods in these states.
+fn slot(pods: &[Value]) -> SlotObjects {
+    let mut slot = SlotObjects {
+        peer: Some(peer()),
+        claim: Some(Claim {
+            uid: "claim-1".to_owned(),
+            deleting: false,
+            record: Some(record("volume-1")),
+            ..Claim::default()
+        }),
+        set: Some("set-1".to_owned()),
+        set_role: None,
+        set_fails: None,
+        pods: Vec::new(),
+    };
+    pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
+    slot
+}
+
+fn view(slot: &SlotObjects, memory: &Memory) -> SlotView {
+    slot.view(
+        &names(),
+        Ordinal(0),
+        PeerUrl("http://c-0".to_owned()),
+        &spec(),
+        memory,
+        NOW,
+    )
+}
+
+fn known() -> Memory {
+    let slot = Slot {
+        mark: Mark::Started,
+        member: Some(MemberId(0xa)),
+        ..Slot::default()
+    };
+    Memory {
+        cluster: Some(ClusterId(0xc)),
+        slots: [(Ordinal(0), slot)].into(),
+        ..Memory::default()
+    }
+}
+
+#[test]
+fn nothing_is_known_where_nothing_has_looked() {
+    let memory = Memory::default();
+    let absent = view(&SlotObjects::default(), &memory);
+    assert_eq!((absent.place, absent.volume), (Place::Absent, Volume::Unknown));
+    for status in [json!({"phase": "Pending"}), json!({})] {
+        let coming = view(&slot(&[status]), &memory);
+        assert!(matches!(coming.place, Place::Preparing { .. }));
+        assert_eq!(coming.volume, Volume::Unknown);
+    }
+}
+
+#[test]
+fn a_parked_pod_shows_its_volume_once_that_is_on_record() {
+    let memory = Memory::default();
+    let mut slot = slot(&[at_the_gate(&report(Found::Empty, None))]);
+    let seen = view(&slot, &memory);
+    assert_eq!((&seen.place, &seen.volume), (&Place::Ready, &Volume::Empty));
+    assert_eq!(seen.first_start, FirstStart::NotRun);
+    slot.claim.as_mut().unwrap().record = Some(record(""));
+    assert!(matches!(view(&slot, &memory).place, Place::Preparing { .. }));
+    slot.claim.as_mut().unwrap().record = Some(record("another"));
+    let wiped = view(&slot, &memory);
+    assert_eq!(
+        (wiped.place, wiped.first_start),
+        (Place::Ready, FirstStart::Unknown)
+    );
+    let mut memory = memory;
+    memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Intended;
+    slot.claim.as_mut().unwrap().record = Some(VolumeRecord::of(&memory, Ordinal(0), ""));
+    let another = view(&slot, &memory);
+    assert_eq!(
+        (another.place, another.first_start),
+        (Place::Ready, FirstStart::Unknown)
+    );
+}
+
+#[test]
+fn a_pod_that_runs_is_running_for_what_it_was_made() {
+    let slot = slot(&[etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}))]);
+    let seen = view(&slot, &known());
+    let Process::Running {
+        since,
+        version,
+        config,
+        generation,
+    } = seen.process
+    else {
+        panic!("{seen:?}");
+    };
+    assert_eq!((since, version), (Time(1_767_225_610_000), Version::new(3, 6, 1)));
+    assert_eq!((config.as_str(), generation), ("config-0", Generation(0)));
+    assert_eq!(
+        seen.volume,
+        Volume::Unknown,
+        "what was seen before it ran is out of date"
+    );
+    assert_eq!(slot.address(), Some("10.0.0.9"));
+}
+
+#[test]
+fn a_pod_whose_peer_is_gone_or_that_is_told_to_go_is_stopping() {
+    let mut gone = slot(&[etcd_in(json!({"running": {}}))]);
+    gone.peer = None;
+    assert_eq!(view(&gone, &known()).process, Process::Stopping);
+    gone.peer = Some(Peer {
+        deleting: true,
+        ..peer()
+    });
+    assert_eq!(view(&gone, &known()).process, Process::Stopping);
+    let mut told = slot(&[etcd_in(json!({"running": {}}))]);
+    told.pods[0].terminating = true;
+    assert_eq!(view(&told, &known()).process, Process::Stopping);
+    told.pods.clear();
+    told.peer = None;
+    told.set = None;
+    assert_eq!(view(&told, &known()).place, Place::Absent);
+}
+
+#[test]
+fn what_a_lost_node_left_does_not_hide_the_pod_that_runs() {
+    let running = etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}));
+    let mut slot = slot(&[running.clone(), running]);
+    slot.pods[0].terminating = true;
+    assert!(matches!(view(&slot, &known()).process, Process::Running { .. }));
+    slot.pods[1].stage = Stage::Passing;
+    assert_eq!(
+        view(&slot, &known()).process,
+        Process::Stopping,
+        "it may still wait for the volume"
+    );
+    slot.pods[1].stage = Stage::Running { since: NOW };
+    slot.peer = None;
+    assert_eq!(view(&slot, &known()).process, Process::Stopping);
+}
+
+#[test]
+fn it_is_said_why_there_is_no_pod() {
+    let why = |slot: &SlotObjects| match view(slot, &known()).place {
+        Place::Preparing { why, .. } => why,
+        other => panic!("{other:?}"),
+    };
+    let mut none = slot(&[]);
+    none.set_fails = Some("exceeded quota: small".to_owned());
+    assert_eq!(why(&none), "its pod cannot be made: exceeded quota: small");
+    let unscheduled = json!({"type": "PodScheduled", "status": "False", "message": "unbound claims"});
+    let mut pending = slot(&[json!({"phase": "Pending", "conditions": [unscheduled]})]);
+    assert_eq!(why(&pending), "its pod cannot be scheduled: unbound claims");
+    pending.claim.as_mut().unwrap().unbound = Some("its claim c-0 is not bound yet".to_owned());
+    assert_eq!(
+        why(&pending),
+        "its claim c-0 is not bound yet; its pod cannot be scheduled: unbound claims"
+    );
+    let mut coming = slot(&[json!({"phase": "Pending"})]);
+    coming.claim = pending.claim.clone();
+    assert_eq!(why(&coming), "its pod is being made");
+}
+
+#[test]
+fn what_was_made_for_something_else_is_no_place() {
+    let parked = at_the_gate(&report(data(), None));
+    let mut other = slot(&[parked]);
+    other.peer.as_mut().unwrap().config = "config-1".to_owned();
+    assert_eq!(view(&other, &known()).place, Place::Unfit);
+    other.peer = Some(Peer {
+        generation: Generation(1),
+        ..peer()
+    });
+    assert_eq!(view(&other, &known()).place, Place::Unfit);
+}
+
+#[test]
+fn a_crashing_member_counts_as_stopped_on_its_own_data() {
+    let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+    status["containerStatuses"][0]["lastState"] = json!({"terminated": {"exitCode": 2}});
+    let crashed = slot(&[status]);
+    let seen = view(&crashed, &known());
+    assert!(matches!(seen.process, Process::Stopped { last: Some(exit) } if !exit.asked));
+    let (member, cluster) = (MemberId(0xa), ClusterId(0xc));
+    assert_eq!(seen.volume, Volume::Data { member, cluster });
+    let unknown = view(&crashed, &Memory::default());
+    assert_eq!((unknown.volume, unknown.place), (Volume::Unknown, Place::Absent));
+}
+
+#[test]
+fn a_refused_pod_is_made_anew_after_a_while() {
+    let look = json!({"name": "look", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 1, "message": "read-only"}}});
+    let refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
+    let at = |now| {
+        refused
+            .view(
+                &names(),
+                Ordinal(0),
+                PeerUrl(String::new()),
+                &spec(),
+                &known(),
+                now,
+            )
+            .place
+    };
+    let created = refused.pods[0].created.0;
+    assert!(matches!(at(Time(created + 1)), Place::Preparing { why, .. } if why.contains("read-only")));
+    assert_eq!(at(Time(created + 61_000)), Place::Absent);
+}
+
+#[test]
+fn a_member_that_is_short_of_memory_is_said_to_be() {
+    let crash = |reason: &str| {
+        let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
+        status["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"reason": reason, "exitCode": 137}});
+        view(&slot(&[status]), &known()).cannot_start
+    };
+    assert_eq!(crash("Error"), None);
+    assert!(crash("OOMKilled").is_some_and(|why| why.contains("limits.memory")));
+}
+
+#[test]
+fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_looked_at_again() {
+    let belongs_to = |name: &str| Some(format!("ns/{name}").parse().unwrap());
+    let of = |name| {
+        at_the_gate(&Report {
+            belongs_to: belongs_to(name),
+            ..report(data(), Some(("3.6.1", "config-0")))
+        })
+    };
+    let own = view(&slot(&[of("c/c-0")]), &known());
+    assert!(
+        matches!(own.process, Process::Running { .. }),
+        "it passes alone: {own:?}"
+    );
+    for (name, memory) in [("c/c-1", known()), ("e/e-0", Memory::default())] {
+        let seen = view(&slot(&[of(name)]), &memory);
+        let belongs_to = format!("ns/{name}");
+        assert_eq!(seen.volume, Volume::Foreign { belongs_to });
+        assert_eq!(seen.process, Process::Stopped { last: None });
+        assert_eq!(seen.place, Place::Ready);
+    }
+}

@@ -1,0 +1,289 @@
+//! What a cluster's objects need besides the plan's steps: Services, budget, claims and ReplicaSets for the EtcdPeers
+//! there are, records on claims, and storage that is to grow.
+//!
+//! In: what is there. Out: [`Effect`]s, none if all is as it should be. Never: a record
+//! replaced that is the only proof of what a volume was.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use quorate_api::Quantity;
+use quorate_api::crd::EtcdPeer;
+use quorate_core::Memory;
+use quorate_core::model::Ordinal;
+
+use crate::cluster::build::{BuildContext, budget, claim, replica_set, service};
+use crate::cluster::execute::Requests;
+use crate::cluster::gather::requested;
+use crate::cluster::observe::Objects;
+use crate::cluster::record::VolumeRecord;
+use crate::cluster::slot::{Owner, Peer, SlotObjects};
+use crate::names::{ROLE_LABEL, Role, VOLUME_ANNOTATION};
+use crate::requests::effect::{Effect, Kind, News, Object};
+
+/// What is there of the objects that belong to the cluster as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Whole {
+    /// The Services, by name.
+    pub services: BTreeMap<String, Service>,
+    pub budget: Option<PodDisruptionBudget>,
+}
+
+/// What is to be done now.
+pub fn upkeep(
+    context: &BuildContext<'_>,
+    memory: &Memory,
+    objects: &Objects,
+    whole: &Whole,
+    voters: Option<usize>,
+) -> Requests {
+    let mut requests = Requests::default();
+    for (ordinal, slot) in &objects.slots {
+        member(context, memory, *ordinal, slot, &mut requests);
+    }
+    // What selects voters is made to once all pods say what they are: until then some voter would not be found.
+    let mut pods = objects
+        .slots
+        .values()
+        .flat_map(|slot| &slot.pods)
+        .filter(|pod| !pod.terminating);
+    let told_apart = pods.all(|pod| pod.role.is_some());
+    services(context, whole, told_apart, &mut requests);
+    // Not while nobody knows how many voters there are: a budget must not shrink because etcd does not answer.
+    if let Some(voters) = voters.filter(|_| told_apart) {
+        budgets(context, whole, voters, &mut requests);
+    }
+    requests
+}
+
+fn services(context: &BuildContext<'_>, whole: &Whole, told_apart: bool, requests: &mut Requests) {
+    for wanted in [service::headless(context), service::for_clients(context)] {
+        let name = wanted.metadata.name.clone().unwrap_or_default();
+        let (effect, reason, message) = match whole.services.get(&name) {
+            None => (
+                Effect::Create(Object::Service(Box::new(wanted))),
+                "ServiceCreated",
+                format!("Created service with name {name:?}"),
+            ),
+            Some(present) if told_apart && !service::fits(present, &wanted) => (
+                Effect::Apply(Object::Service(Box::new(wanted))),
+                "ServiceRepaired",
+                format!(
+                    "Repaired service with name {name:?}: its selector or ports were not those of the cluster"
+                ),
+            ),
+            Some(_) => continue,
+        };
+        requests.effects.push(effect);
+        requests
+            .news
+            .push(News::done(reason, ("Service", &name), message));
+    }
+}
+
+fn budgets(context: &BuildContext<'_>, whole: &Whole, voters: usize, requests: &mut Requests) {
+    let told = |b: &PodDisruptionBudget| {
+        let spec = b.spec.clone().unwrap_or_default();
+        (spec.min_available, spec.selector)
+    };
+    let name = &context.names.cluster;
+    let stay = budget::must_stay(voters, context.cluster.replicas).unwrap_or_default();
+    let (effect, reason, message) = match (budget::budget(context, voters), &whole.budget) {
+        (Some(wanted), None) => (
+            Effect::Create(Object::Budget(Box::new(wanted))),
+            "BudgetCreated",
+            format!("Created the PodDisruptionBudget {name:?}: {stay} members must stay"),
+        ),
+        (Some(wanted), Some(present)) if told(&wanted) != told(present) => (
+            Effect::Apply(Object::Budget(Box::new(wanted))),
+            "BudgetChanged",
+            format!("Changed the PodDisruptionBudget {name:?}: {stay} members must stay"),
+        ),
+        (None, Some(present)) => (
+            Effect::Delete {
+                kind: Kind::Budget,
+                name: name.clone(),
+                uid: present.metadata.uid.clone().unwrap_or_default(),
+            },
+            "BudgetDeleted",
+            format!("Deleted the PodDisruptionBudget {name:?}: a single member needs none"),
+        ),
+        _ => return,
+    };
+    requests.effects.push(effect);
+    requests
+        .news
+        .push(News::done(reason, ("PodDisruptionBudget", name), message));
+}
+
+/// Claims that are to ask for more storage than they do. What a claim has is never taken back; and an EtcdPeer keeps the
+/// size that it was made with, for no member has to be made anew for this.
+pub fn growth(context: &BuildContext<'_>, objects: &Objects) -> Requests {
+    let mut requests = Requests::default();
+    let Some(storage) = requested(&context.cluster.claim) else {
+        return requests;
+    };
+    let bytes = |text: &str| Quantity::new(text).units().ok();
+    for (ordinal, slot) in &objects.slots {
+        let wanted = ordinal.0 < context.cluster.replicas;
+        let Some(claim) = slot.claim.as_ref().filter(|c| wanted && !c.deleting) else {
+            continue;
+        };
+        let has = claim.asks_for.as_deref();
+        let grows = matches!((bytes(storage), has.and_then(bytes)), (Some(to), Some(from)) if to > from);
+        if !grows {
+            continue;
+        }
+        let name = context.names.member(*ordinal).to_string();
+        let message = format!(
+            "Asked for {storage} of storage instead of {} for the claim {name:?}",
+            has.unwrap_or_default()
+        );
+        requests.effects.push(Effect::Grow {
+            name: name.clone(),
+            uid: claim.uid.clone(),
+            storage: storage.to_owned(),
+        });
+        requests.news.push(News::done(
+            "ClaimResized",
+            ("PersistentVolumeClaim", &name),
+            message,
+        ));
+    }
+    requests
+}
+
+fn member(
+    context: &BuildContext<'_>,
+    memory: &Memory,
+    ordinal: Ordinal,
+    slot: &SlotObjects,
+    requests: &mut Requests,
+) {
+    let name = context.names.member(ordinal).to_string();
+    let Some(peer) = &slot.peer else { return };
+    requests.effects.extend(release(&name, peer));
+    if peer.deleting {
+        return;
+    }
+    if let Owner::Nobody(others) = &peer.owner {
+        adopt(context, (&name, peer), others, requests);
+    }
+    if slot.claim.is_none() {
+        let made = claim::claim(context, ordinal, memory);
+        requests
+            .effects
+            .push(Effect::Create(Object::Claim(Box::new(made))));
+        let (about, message) = (
+            ("PersistentVolumeClaim", name.as_str()),
+            format!("Created the claim {name:?}"),
+        );
+        requests.news.push(News::done("ClaimCreated", about, message));
+    }
+    let role = Role::of(memory, ordinal);
+    if let Some(set) = &slot.set {
+        label(slot, (&name, set), role, requests);
+    } else {
+        let owner = owner_of_set(&name, &peer.uid);
+        let made = replica_set::replica_set(context, ordinal, (peer, role), owner);
+        requests.effects.push(Effect::Create(Object::Set(Box::new(made))));
+        let message = format!("Created the ReplicaSet {name:?}");
+        requests
+            .news
+            .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
+    }
+    record(memory, ordinal, slot, &name, requests);
+}
+
+/// Says of a member's pod, and of those that come after it, what the member is.
+fn label(slot: &SlotObjects, (name, set): (&str, &str), role: Role, requests: &mut Requests) {
+    let other = |present: &Option<String>| present.as_deref() != Some(role.as_str());
+    let label = |kind, name: &str, uid: &str| Effect::Label {
+        kind,
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        labels: BTreeMap::from([(ROLE_LABEL.to_owned(), role.as_str().to_owned())]),
+    };
+    if other(&slot.set_role) {
+        requests.effects.push(label(Kind::Set, name, set));
+    }
+    let pods = slot
+        .pods
+        .iter()
+        .filter(|pod| !pod.terminating && other(&pod.role));
+    requests
+        .effects
+        .extend(pods.map(|pod| label(Kind::Pod, &pod.name, &pod.uid)));
+}
+
+/// An EtcdPeer that was left behind when its EtcdCluster was deleted is taken up again, with the member in it. If it is
+/// not what is wanted, it is made anew like any other.
+fn adopt(
+    context: &BuildContext<'_>,
+    (name, peer): (&str, &Peer),
+    others: &[OwnerReference],
+    requests: &mut Requests,
+) {
+    let mut owners = others.to_vec();
+    owners.push(context.owner.clone());
+    requests.effects.push(Effect::Adopt {
+        name: name.to_owned(),
+        uid: peer.uid.clone(),
+        owners,
+    });
+    let message = format!("Adopted the EtcdPeer {name:?}, which had no owner");
+    requests
+        .news
+        .push(News::done("PeerAdopted", ("EtcdPeer", name), message));
+}
+
+/// Takes the finalizer of former operators off, which would have it wait for ever.
+pub fn release(name: &str, peer: &Peer) -> Option<Effect> {
+    let finalizers = peer.obsolete_finalizer.clone()?;
+    Some(Effect::Finalizers {
+        name: name.to_owned(),
+        uid: peer.uid.clone(),
+        finalizers,
+    })
+}
+
+/// Puts the volume that a pod has looked at on record, and keeps the record up to date. A record of the same generation
+/// keeps its volume's id: if another volume is there now, that is how it shows.
+fn record(memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, name: &str, requests: &mut Requests) {
+    let Some(claim) = &slot.claim else { return };
+    let generation = memory.slot(ordinal).generation;
+    let looked = slot.pod().and_then(|p| p.report.as_ref());
+    let looked = looked.filter(|r| r.generation == generation && !r.volume_id.is_empty());
+    let present = claim.record.as_ref().filter(|r| r.is_of(generation));
+    let id = match (present, looked) {
+        (Some(present), _) => &present.volume_id,
+        (None, Some(report)) => &report.volume_id,
+        (None, None) => return,
+    };
+    let wanted = VolumeRecord::of(memory, ordinal, id);
+    if claim.record.as_ref() != Some(&wanted) {
+        requests.effects.push(Effect::Annotate {
+            kind: Kind::Claim,
+            name: name.to_owned(),
+            uid: claim.uid.clone(),
+            annotations: BTreeMap::from([(VOLUME_ANNOTATION.to_owned(), wanted.text())]),
+        });
+    }
+}
+
+fn owner_of_set(name: &str, uid: &str) -> OwnerReference {
+    use kube::Resource;
+    OwnerReference {
+        api_version: EtcdPeer::api_version(&()).into_owned(),
+        kind: EtcdPeer::kind(&()).into_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+use quorate_core::memory::Mark;
+use quorate_pod::contract::Found;
+
+use super::*;
+use crate::cluster::execute::tests::{Ground0, peer, slot};
+use crate::cluster::pod_state::tests::{at_the_gate, etcd_in, report};
+
+fn kept(slot: SlotObjects, ordinal: u32, memory: &Memory) -> Vec<String> {
+    let (ground, mut objects) = (Ground0::new(), Objects::default());
+    objects.slots.insert(Ordinal(ordinal), slot);
+    let context = ground.context();
+    let mut whole = Whole::default();
+    for service in [service::headless(&context), service::for_clients(&context)] {
+        let name = service.metadata.name.clone().unwrap();
+        whole.services.insert(name, service);
+    }
+    let requests = upkeep(&context, memory, &objects, &whole, None);
+    requests.effects.iter().map(ToString::to_string).collect()
+}
+
+fn recorded(volume_id: &str) -> Option<VolumeRecord> {
+    Some(VolumeRecord::of(&Memory::default(), Ordinal(0), volume_id))
+}
+
+#[test]
+fn a_peer_gets_its_claim_and_its_replica_set() {
+    let only = SlotObjects {
+        peer: Some(peer()),
+        ..SlotObjects::default()
+    };
+    let made = kept(only.clone(), 0, &Memory::default());
+    assert_eq!(
+        made,
+        ["create PersistentVolumeClaim c-0", "create ReplicaSet c-0"]
+    );
+    let (ground, memory) = (Ground0::new(), Memory::default());
+    let mut requests = Requests::default();
+    member(&ground.context(), &memory, Ordinal(0), &only, &mut requests);
+    let told: Vec<&str> = requests.news.iter().map(|n| n.reason).collect();
+    assert_eq!(told, ["ClaimCreated", "ReplicaSetCreated"]);
+}
+
+#[test]
+fn a_peer_that_nobody_owns_is_taken_up_with_what_it_has() {
+    let other = OwnerReference {
+        uid: "other".to_owned(),
+        ..OwnerReference::default()
+    };
+    let mut left = slot(
+        &[etcd_in(serde_json::json!({"running": {}}))],
+        recorded("volume-1"),
+    );
+    left.peer.as_mut().unwrap().owner = Owner::Nobody(vec![other.clone()]);
+    let (ground, memory) = (Ground0::new(), Memory::default());
+    let mut requests = Requests::default();
+    member(&ground.context(), &memory, Ordinal(0), &left, &mut requests);
+    let [Effect::Adopt { owners, .. }] = &requests.effects[..] else {
+        panic!("{:?}", requests.effects);
+    };
+    assert_eq!(owners, &[other, ground.context().owner.clone()]);
+    assert_eq!(requests.news[0].reason, "PeerAdopted");
+}
+
+#[test]
+fn a_claim_asks_for_more_and_never_for_less() {
+    let ground = Ground0::new(); // It wants 1Gi.
+    let asked = |asks_for: Option<&str>, ordinal| {
+        let mut slot = slot(&[], recorded("volume-1"));
+        slot.claim.as_mut().unwrap().asks_for = asks_for.map(str::to_owned);
+        let objects = Objects {
+            slots: [(Ordinal(ordinal), slot)].into(),
+        };
+        let requests = growth(&ground.context(), &objects);
+        assert_eq!(requests.effects.len(), requests.news.len());
+        requests
+            .effects
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let grows = "have PersistentVolumeClaim c-0 ask for 1Gi";
+    assert_eq!(asked(Some("500Mi"), 0), [grows]);
+    assert_eq!(asked(Some("1000Mi"), 0), [grows]);
+    for enough in [Some("1Gi"), Some("1024Mi"), Some("2Gi"), Some("gibberish"), None] {
+        assert_eq!(asked(enough, 0), [""; 0], "{enough:?}");
+    }
+    assert_eq!(asked(Some("500Mi"), 4), [""; 0], "it is not wanted any more");
+}
+
+#[test]
+fn the_services_are_made_and_at_rest_nothing_is() {
+    let ground = Ground0::new();
+    let requests = upkeep(
+        &ground.context(),
+        &Memory::default(),
+        &Objects::default(),
+        &Whole::default(),
+        Some(1),
+    );
+    let made: Vec<String> = requests.effects.iter().map(ToString::to_string).collect();
+    assert_eq!(made, ["create Service c", "create Service c-client"]);
+    assert_eq!(requests.news.len(), 2);
+    let rest = slot(
+        &[etcd_in(serde_json::json!({"running": {}}))],
+        recorded("volume-1"),
+    );
+    assert_eq!(kept(rest, 0, &Memory::default()), [""; 0]);
+}
+
+#[test]
+fn clients_and_budgets_know_voters_from_learners() {
+    use crate::names::ROLE_LABEL;
+    use quorate_core::model::{ClusterId, MemberId};
+    let ground = Ground0::new();
+    let context = ground.context();
+    let selects =
+        |labels: Option<BTreeMap<String, String>>| labels.unwrap_or_default().get(ROLE_LABEL).cloned();
+    let budget = budget::budget(&context, 3)
+        .unwrap()
+        .spec
+        .unwrap()
+        .selector
+        .unwrap();
+    assert_eq!(selects(budget.match_labels).as_deref(), Some("voter"));
+    let clients = service::for_clients(&context).spec.unwrap();
+    assert_eq!(selects(clients.selector).as_deref(), Some("voter"));
+    let peers = service::headless(&context).spec.unwrap();
+    assert_eq!(
+        selects(peers.selector),
+        None,
+        "members find each other before that"
+    );
+
+    let mut memory = Memory::default();
+    assert_eq!(Role::of(&memory, Ordinal(0)), Role::Voter, "a first member");
+    memory.cluster = Some(ClusterId(1));
+    assert_eq!(
+        Role::of(&memory, Ordinal(0)),
+        Role::Learner,
+        "one that is to join"
+    );
+    let running = || {
+        let mut slot = slot(
+            &[etcd_in(serde_json::json!({"running": {}}))],
+            recorded("volume-1"),
+        );
+        slot.set_role = Some("learner".to_owned());
+        slot.pods[0].role = Some("learner".to_owned());
+        slot
+    };
+    let remembered = memory.slots.entry(Ordinal(0)).or_default();
+    (remembered.member, remembered.voter) = (Some(MemberId(7)), false);
+    let told = |memory: &Memory| {
+        let mut all = kept(running(), 0, memory);
+        all.retain(|effect| effect.starts_with("label"));
+        all
+    };
+    assert_eq!(told(&memory), [""; 0]);
+    memory.slots.get_mut(&Ordinal(0)).unwrap().voter = true;
+    assert_eq!(
+        told(&memory),
+        ["label Set c-0", "label Pod c-0-abcde"],
+        "it was promoted"
+    );
+}
+
+#[test]
+fn a_service_is_repaired_once_all_pods_say_what_they_are() {
+    let ground = Ground0::new();
+    let context = ground.context();
+    let mut whole = Whole::default();
+    for mut service in [service::headless(&context), service::for_clients(&context)] {
+        service.spec.as_mut().unwrap().selector = Some(context.names.labels());
+        whole
+            .services
+            .insert(service.metadata.name.clone().unwrap(), service);
+    }
+    let repaired = |role: Option<&str>| {
+        let mut objects = Objects::default();
+        let mut slot = slot(
+            &[etcd_in(serde_json::json!({"running": {}}))],
+            recorded("volume-1"),
+        );
+        slot.pods[0].role = role.map(str::to_owned);
+        slot.set_role = role.map(str::to_owned);
+        objects.slots.insert(Ordinal(0), slot);
+        let requests = upkeep(&context, &Memory::default(), &objects, &whole, None);
+        requests
+            .effects
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(repaired(None), ["label Set c-0", "label Pod c-0-abcde"]);
+    assert_eq!(repaired(Some("voter")), ["update Service c-client"]);
+}
+
+#[test]
+fn a_volume_is_put_on_record_once_and_never_over_another() {
+    let parked = at_the_gate(&report(Found::Empty, None));
+    let fresh = slot(std::slice::from_ref(&parked), recorded(""));
+    assert_eq!(kept(fresh, 0, &Memory::default()), ["annotate Claim c-0"]);
+    let same = slot(std::slice::from_ref(&parked), recorded("volume-1"));
+    assert_eq!(kept(same, 0, &Memory::default()), [""; 0]);
+    let wiped = slot(std::slice::from_ref(&parked), recorded("the-one-before"));
+    assert_eq!(
+        kept(wiped, 0, &Memory::default()),
+        [""; 0],
+        "the record is the proof"
+    );
+    // The claim was deleted and made again after a start was let through: this is not the volume it was meant for.
+    let mut memory = Memory::default();
+    memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Intended;
+    let another = Some(VolumeRecord::of(&memory, Ordinal(0), ""));
+    assert_eq!(kept(slot(&[parked], another), 0, &memory), [""; 0]);
+}
+
+#[test]
+fn a_peer_of_a_former_operator_does_not_wait_for_its_claim_for_ever() {
+    let mut going = slot(&[], recorded("volume-1"));
+    let peer = going.peer.as_mut().unwrap();
+    (peer.deleting, peer.obsolete_finalizer) = (true, Some(vec!["theirs".to_owned()]));
+    let [Effect::Finalizers { finalizers, .. }] = &release("c-0", peer).into_iter().collect::<Vec<_>>()[..]
+    else {
+        panic!("{peer:?}");
+    };
+    assert_eq!(finalizers, &["theirs"]);
+    assert_eq!(
+        kept(going, 0, &Memory::default()),
+        ["set the finalizers of EtcdPeer c-0"]
+    );
+}

@@ -1,0 +1,169 @@
+//! Events: one for every operation that changed something, and for what has come to stop a plan, on the EtcdCluster it
+//! happened to.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder};
+use kube::{Client, Resource};
+use quorate_api::crd::EtcdCluster;
+use quorate_core::model::Ordinal;
+use quorate_core::plan::BlockReason;
+use quorate_core::{Memory, Plan, Step};
+
+use crate::names::Names;
+use crate::requests::effect::News;
+
+/// No event is waited for longer.
+const LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub struct Reporter(Recorder);
+
+impl std::fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reporter")
+    }
+}
+
+impl Reporter {
+    /// Reports as `instance` of the operator.
+    pub fn new(client: Client, instance: String) -> Reporter {
+        let reporter = kube::runtime::events::Reporter {
+            controller: "quorate".to_owned(),
+            instance: Some(instance),
+        };
+        Reporter(Recorder::new(client, reporter))
+    }
+
+    /// Tells. Best effort: nothing depends on it.
+    pub async fn tell(&self, cluster: &EtcdCluster, news: &News) {
+        let event = Event {
+            type_: if news.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
+            reason: news.reason.to_owned(),
+            note: Some(news.message.clone()),
+            action: news.reason.to_owned(),
+            secondary: Some(related(cluster, news)),
+        };
+        let about = cluster.object_ref(&());
+        let told = tokio::time::timeout(LIMIT, self.0.publish(&event, &about)).await;
+        let why = match told {
+            Ok(Ok(())) => return,
+            Ok(Err(kube::Error::Api(status))) => status.message,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
+        };
+        log_line(&format!("event {} could not be stored: {why}", news.reason));
+    }
+}
+
+/// A Warning for each thing that has come to stop the plan; `told` is what was told of before.
+pub(crate) fn come_to_block(
+    names: &Names,
+    plan: &Plan,
+    told: &mut BTreeSet<(BlockReason, Option<Ordinal>)>,
+) -> Vec<News> {
+    let before = std::mem::take(told);
+    let mut all = Vec::new();
+    for block in &plan.blocks {
+        let key = (block.reason, block.member);
+        if told.insert(key) && !before.contains(&key) {
+            let member = block.member.map(|o| names.member(o).to_string());
+            let about = match &member {
+                Some(member) => ("EtcdPeer", member.as_str()),
+                None => ("EtcdCluster", names.cluster.as_str()),
+            };
+            all.push(News::warning(block.reason.name(), about, block.detail.clone()));
+        }
+    }
+    all
+}
+
+/// What to tell of a step that etcd has done.
+pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Option<News> {
+    let by_id = |id| {
+        let slot = memory.slots.iter().find(|(_, s)| s.member == Some(id));
+        slot.map_or(id.to_string(), |(o, _)| names.member(*o).to_string())
+    };
+    let name = |o: Ordinal| names.member(o).to_string();
+    let (reason, name, message) = match step {
+        Step::AddLearner { ordinal, .. } => {
+            let name = name(*ordinal);
+            let message = format!("Added a new member with name {name:?}");
+            ("MemberAdded", name, message)
+        }
+        Step::Promote { ordinal, .. } => {
+            let name = name(*ordinal);
+            let message = format!("Member {name:?} has caught up and votes");
+            ("MemberPromoted", name, message)
+        }
+        Step::Remove { member, .. } => {
+            let name = by_id(*member);
+            let message = format!("Removed a member with name {name:?}");
+            ("MemberRemoved", name, message)
+        }
+        Step::MoveLeader { from, to } => {
+            let (from, to) = (by_id(*from), by_id(*to));
+            let message = format!("Moved leadership from {from:?} to {to:?}");
+            ("LeaderMoved", to, message)
+        }
+        _ => return None,
+    };
+    Some(News::done(reason, ("EtcdPeer", &name), message))
+}
+
+fn related(cluster: &EtcdCluster, news: &News) -> ObjectReference {
+    let (kind, name) = &news.about;
+    ObjectReference {
+        kind: Some((*kind).to_owned()),
+        name: Some(name.clone()),
+        namespace: cluster.metadata.namespace.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// One line on standard error.
+pub fn log_line(text: &str) {
+    eprintln!(
+        "{} {text}",
+        jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_core::plan::Block;
+
+    #[test]
+    fn what_stops_a_plan_is_told_once_for_as_long_as_it_does() {
+        let names = Names::of("n", "c");
+        let block = |reason, member| Block {
+            reason,
+            member,
+            detail: "in words".to_owned(),
+        };
+        let stopped = Plan {
+            blocks: vec![
+                block(BlockReason::ForeignData, Some(Ordinal(1))),
+                block(BlockReason::QuorumLost, None),
+            ],
+            ..Plan::default()
+        };
+        let mut told = BTreeSet::new();
+        let news = come_to_block(&names, &stopped, &mut told);
+        let shown: Vec<_> = news
+            .iter()
+            .map(|n| (n.reason, n.about.1.as_str(), n.warning))
+            .collect();
+        assert_eq!(shown, [("ForeignData", "c-1", true), ("QuorumLost", "c", true)]);
+        assert!(come_to_block(&names, &stopped, &mut told).is_empty());
+        assert!(come_to_block(&names, &Plan::default(), &mut told).is_empty());
+        assert_eq!(come_to_block(&names, &stopped, &mut told).len(), 2, "it is back");
+    }
+}

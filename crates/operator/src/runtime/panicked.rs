@@ -1,0 +1,50 @@
+//! A pass that panicked, shown to people: in the status, an event and the figures. The other clusters go on.
+//!
+//! In: the cluster whose pass panicked. Out: a status that says so. Never: the panic's message in it, which could hold what
+//! only some may read; that goes to the log.
+
+use kube::ResourceExt;
+use quorate_core::reason::StatusReason;
+
+use crate::cluster::reconcile::{Kept, Shared};
+use crate::cluster::status::held;
+use crate::names::Names;
+use crate::requests::effect::News;
+use crate::requests::events::log_line;
+use crate::requests::trouble::EFFECT_LIMIT;
+
+/// The reason in the conditions, the event and the figures.
+pub(crate) const REASON: &str = StatusReason::PassPanicked.name();
+const TEXT: &str = "a pass over this cluster panicked, which is a bug in quorate; the operator's log has the details. The \
+                    members run on, nothing else is done about them, and the pass is tried again";
+
+impl Shared {
+    /// Shows that the last pass over `names` panicked. Out: what the next pass begins with, for nothing that the last one had
+    /// can be relied on.
+    pub(crate) async fn show_panic(&self, names: &Names) -> Kept {
+        self.figures.panicked(names);
+        let mut kept = Kept::default();
+        let Some(resource) = self.watches.cluster(names) else {
+            return kept;
+        };
+        self.figures.held(names, REASON);
+        let last = resource.status.clone().unwrap_or_default();
+        let generation = resource.metadata.generation;
+        let next = held(&last, (REASON, TEXT), generation, jiff::Timestamp::now());
+        // The same is no news, however often it happens.
+        if next == last || !self.tenure.covers(EFFECT_LIMIT) {
+            return kept;
+        }
+        if let Err(failed) = self.store(&resource, next, &mut kept).await {
+            log_line(&format!(
+                "{}/{}: {}",
+                names.namespace,
+                names.cluster,
+                failed.told()
+            ));
+        }
+        let news = News::warning(REASON, ("EtcdCluster", &resource.name_any()), TEXT.to_owned());
+        self.reporter.tell(&resource, &news).await;
+        kept
+    }
+}

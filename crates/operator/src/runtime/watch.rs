@@ -1,0 +1,203 @@
+//! Everything the operator knows of the API server: kept up to date by watches, never asked for in a pass.
+//!
+//! In: a client. Out: the objects of any one cluster, and which cluster something happened to. Never: objects that are
+//! not ours (all but the resources themselves are chosen by label).
+
+pub mod events;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, Resource, ResourceExt};
+use quorate_api::crd::{EtcdCluster, EtcdPeer};
+use quorate_pod::contract::CLUSTER_LABEL;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use crate::cluster::gather::Seen;
+use crate::cluster::observe::Objects;
+use crate::cluster::upkeep::Whole;
+use crate::names::{APP_LABEL, Names};
+use crate::requests::events::log_line;
+use crate::runtime::health::Health;
+use crate::runtime::wakeups::Wakeups;
+
+#[derive(Clone)]
+pub struct Watches {
+    clusters: Store<EtcdCluster>,
+    peers: Store<EtcdPeer>,
+    pods: Store<Pod>,
+    claims: Store<PersistentVolumeClaim>,
+    sets: Store<ReplicaSet>,
+    services: Store<Service>,
+    budgets: Store<PodDisruptionBudget>,
+    secrets: Store<Secret>,
+}
+
+impl Debug for Watches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watches")
+    }
+}
+
+/// Starts the watches. Each cluster to which something happens is woken.
+pub fn start(
+    client: &Client,
+    namespace: Option<&str>,
+    woken: &Arc<Wakeups>,
+    health: &Health,
+    tasks: &mut JoinSet<()>,
+) -> Watches {
+    let mut start = Start {
+        client,
+        namespace,
+        woken,
+        health,
+        tasks,
+    };
+    Watches {
+        clusters: start.watch(false, |c: &EtcdCluster| Some(c.name_any())),
+        peers: start.watch(false, |p: &EtcdPeer| Some(p.spec.cluster_name.clone())),
+        pods: start.watch(true, labelled),
+        claims: start.watch(true, labelled),
+        sets: start.watch(true, labelled),
+        services: start.watch(true, labelled),
+        budgets: start.watch(true, labelled),
+        secrets: start.watch(true, labelled),
+    }
+}
+
+fn labelled<K: ResourceExt>(object: &K) -> Option<String> {
+    object.labels().get(CLUSTER_LABEL).cloned()
+}
+
+struct Start<'a> {
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    woken: &'a Arc<Wakeups>,
+    health: &'a Health,
+    tasks: &'a mut JoinSet<()>,
+}
+
+impl Start<'_> {
+    fn watch<K>(&mut self, by_label: bool, cluster_of: fn(&K) -> Option<String>) -> Store<K>
+    where
+        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Send
+            + Sync
+            + 'static,
+    {
+        let mut config = watcher::Config::default();
+        if by_label {
+            config = config.labels(&format!("{}={},{CLUSTER_LABEL}", APP_LABEL.0, APP_LABEL.1));
+        }
+        let (store, writer) = reflector::store();
+        let stream = events::watch::<K>(self.client, self.namespace, config).reflect(writer);
+        let (woken, health) = (self.woken.clone(), self.health.clone());
+        let resource = K::plural(&());
+        health.expect(&resource);
+        self.tasks.spawn(async move {
+            let mut stream = std::pin::pin!(stream);
+            // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
+            while let Some(event) = stream.next().await {
+                let line = match &event {
+                    Err(error) => health.failed(&resource, &error.to_string()),
+                    // It is about to ask, and knows nothing yet.
+                    Ok(Event::Init) => None,
+                    Ok(event) => health.well(&resource, matches!(event, Event::InitDone)),
+                };
+                line.iter().for_each(|line| log_line(line));
+                let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event
+                else {
+                    continue;
+                };
+                if let (Some(namespace), Some(cluster)) = (object.namespace(), cluster_of(&object)) {
+                    woken.wake(Names::of(&namespace, &cluster));
+                }
+            }
+        });
+        store
+    }
+}
+
+impl Watches {
+    /// Waits until every watch has seen everything there is.
+    pub async fn ready(&self) {
+        // An error says that the writer is gone. It goes with its task, which ends with the operator alone.
+        let _ = self.clusters.wait_until_ready().await;
+        let _ = self.peers.wait_until_ready().await;
+        let _ = self.pods.wait_until_ready().await;
+        let _ = self.claims.wait_until_ready().await;
+        let _ = self.sets.wait_until_ready().await;
+        let _ = self.services.wait_until_ready().await;
+        let _ = self.budgets.wait_until_ready().await;
+        let _ = self.secrets.wait_until_ready().await;
+    }
+
+    /// All clusters there are.
+    pub fn clusters(&self) -> Vec<Names> {
+        let clusters = self.clusters.state();
+        let names = clusters
+            .iter()
+            .filter_map(|c| Some(Names::of(&c.namespace()?, &c.name_any())));
+        names.collect()
+    }
+
+    pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {
+        self.clusters
+            .get(&ObjectRef::new(&names.cluster).within(&names.namespace))
+    }
+
+    /// The EtcdPeers of a cluster.
+    pub fn peers(&self, names: &Names) -> Vec<Arc<EtcdPeer>> {
+        let own = |p: &EtcdPeer| p.spec.cluster_name == names.cluster && is_in(p, names);
+        self.peers.state_filter(own)
+    }
+
+    /// The objects of the cluster as a whole.
+    pub fn whole(&self, names: &Names) -> Whole {
+        let services = self.services.state_filter(|s| belongs(s, names));
+        let services = services.iter().map(|s| (s.name_any(), (**s).clone()));
+        let budget = ObjectRef::new(&names.cluster).within(&names.namespace);
+        Whole {
+            services: services.collect(),
+            budget: self.budgets.get(&budget).map(|b| (*b).clone()),
+        }
+    }
+
+    /// The Secrets of a cluster whose certificates quorate makes, by name.
+    pub fn secrets(&self, names: &Names) -> BTreeMap<String, Arc<Secret>> {
+        let secrets = self.secrets.state_filter(|s| belongs(s, names));
+        secrets.into_iter().map(|s| (s.name_any(), s)).collect()
+    }
+
+    /// The objects of its members, by slot. An EtcdPeer of a former EtcdCluster of that name is on its way out.
+    pub fn members(&self, names: &Names, cluster_uid: &str) -> Objects {
+        Seen {
+            peers: self.peers(names),
+            claims: self.claims.state_filter(|c| belongs(c, names)),
+            sets: self.sets.state_filter(|s| belongs(s, names)),
+            pods: self.pods.state_filter(|p| belongs(p, names)),
+        }
+        .objects(names, cluster_uid)
+    }
+}
+
+fn is_in<K: ResourceExt>(object: &K, names: &Names) -> bool {
+    object.namespace().as_deref() == Some(&names.namespace)
+}
+
+fn belongs<K: ResourceExt>(object: &K, names: &Names) -> bool {
+    is_in(object, names) && object.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
+}
