@@ -11,7 +11,7 @@ use quorate_core::model::{
     Alarm as RaisedAlarm, Basis, ClusterId, Listed, MemberId, MemberStatus, Observed, Ordinal, PeerUrl,
     QuorumView, Refused, SlotView, StepResult, Version,
 };
-use quorate_core::plan::Step;
+use quorate_core::plan::{Step, WriteBefore};
 
 use crate::{
     Alarm, AlarmKind, Endpoint, Error as ClientError, InvalidEndpoint, Outcome, Refusal, Target, Timeouts,
@@ -30,10 +30,10 @@ const LIST_LIMIT: Duration = Duration::from_millis(1500);
 /// How long a change may take. With the list it must stay below the planner's `CHANGE_DEADLINE`.
 const CHANGE_LIMIT: Duration = Duration::from_secs(4);
 
-/// Written and deleted by [`Members::settle`].
-const SETTLE_KEY: &[u8] = b"quorate/before-upgrade";
-/// How long each of its two writes may take.
-const SETTLE_LIMIT: Duration = Duration::from_secs(2);
+/// Written and deleted again, so that a member has written.
+const WRITTEN_KEY: &[u8] = b"quorate/before-upgrade";
+/// How long each such request may take.
+const WRITE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where a member is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,6 +173,7 @@ impl Members {
                     None => StepResult::Refused(Refused::Other(format!("the leader {from} does not answer"))),
                 });
             }
+            Step::Write { ordinal, before } => return Some(self.write(*ordinal, *before).await),
             _ => return None,
         };
         Some(self.change(&via(observed, except), change, *basis).await)
@@ -199,24 +200,28 @@ impl Members {
         StepResult::Refused(Refused::Other(why))
     }
 
-    /// Writes a key through the member in slot `via` and deletes it again, so that its store records how far it has
-    /// applied the log. etcd 3.4 records that only with a write. Without one, 3.5.26 and later apply membership
-    /// entries again when they first start on that data, take members that are yet to be replayed for zombies, and
-    /// mark them as removed; with 3.6, which believes that mark, the cluster falls apart.
-    pub async fn settle(&self, via: Ordinal) -> Result<(), String> {
+    /// Writes through the member in slot `via`. A member that cannot be written to has been: it is full, or asks for a
+    /// password; then what is wrong is worth a line, and no more.
+    async fn write(&self, via: Ordinal, before: WriteBefore) -> StepResult {
         let Some(endpoint) = self.connected(via) else {
-            return Err("it is not connected".to_owned());
+            return StepResult::Refused(Refused::Other("it is not connected".to_owned()));
         };
-        let endpoint = endpoint.within(SETTLE_LIMIT);
-        endpoint
-            .put(SETTLE_KEY, b"")
-            .await
-            .map_err(|error| error.chain())?;
-        endpoint
-            .delete(SETTLE_KEY)
-            .await
-            .map(drop)
-            .map_err(|error| error.chain())
+        let endpoint = endpoint.within(WRITE_LIMIT);
+        let written = match before {
+            WriteBefore::LeavingMinor4 => match endpoint.put(WRITTEN_KEY, b"").await {
+                Ok(_) => endpoint.delete(WRITTEN_KEY).await.map(drop),
+                Err(error) => Err(error),
+            },
+            // An entry that changes nothing, which a full member takes, too.
+            WriteBefore::BeingAlone => {
+                let nothing = Alarm {
+                    member_id: 0,
+                    kind: AlarmKind::Unknown(0),
+                };
+                endpoint.disarm(nothing).await.map(drop)
+            }
+        };
+        written.map_or_else(|error| refused(&error), |()| StepResult::Done)
     }
 
     /// Asks the leader in slot `via` to hand over to `to`.
@@ -257,11 +262,6 @@ impl Change<'_> {
             Change::Promote(id) => endpoint.member_promote(id.0).await.map(drop),
             Change::Remove(id) => endpoint.member_remove(id.0).await.map(drop),
         };
-        if let (Change::Remove(_), Ok(())) = (self, &asked)
-            && members.iter().filter(|m| !m.learner).count() == 2
-        {
-            write_an_entry(endpoint).await;
-        }
         match (self, asked) {
             (_, Ok(())) => StepResult::Done,
             (Change::Remove(_), Err(error)) if error.refusal() == Refusal::MemberNotFound => StepResult::Done,
@@ -271,17 +271,6 @@ impl Change<'_> {
             (_, Err(error)) => refused(&error),
         }
     }
-}
-
-/// Has the last voter write one more log entry, which changes nothing. etcd records what is committed only together with
-/// new entries: killed before the next one, the survivor of two would forget that the other is gone, wait for its vote,
-/// and never serve again. Best effort: if it fails, the next write of anyone does the same.
-async fn write_an_entry(endpoint: &Endpoint) {
-    let nothing = Alarm {
-        member_id: 0,
-        kind: AlarmKind::Unknown(0),
-    };
-    let _ = endpoint.disarm(nothing).await;
 }
 
 /// Healthy voters to ask, the leader first, never `except`.

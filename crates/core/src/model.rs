@@ -12,7 +12,7 @@ pub use basis::Basis;
 pub use ids::{ClusterId, Generation, MemberId, MemberName, Ordinal, PeerUrl, Token};
 pub use observed::{
     Alarm, AlarmKind, Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView,
-    Refused, SlotView, StepKind, StepResult, Storage, StorageId, Volume,
+    Refused, SlotView, StepKind, StepResult, Storage, StorageId, StorageSize, Volume,
 };
 pub use spec::{Frozen, Spec};
 pub use time::Time;

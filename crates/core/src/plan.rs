@@ -18,8 +18,9 @@ use crate::model::{Observed, Spec, Time};
 pub use crate::reason::{Block, BlockReason, Wait, WaitReason};
 
 mod step;
+mod storage;
 mod stuck;
-pub use step::{StartHow, Step};
+pub use step::{StartHow, Step, WriteBefore};
 
 /// The verdict of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,6 +152,7 @@ pub fn plan_with(
     // Size before version: a cluster that is short of a member is made whole before another one is stopped.
     let decided = decided || pass.resize();
     let _ = decided || pass.roll();
+    pass.grow_storage();
     pass.retire();
     pass.finish()
 }

@@ -76,6 +76,7 @@ reasons! {
         ChangeInFlight: "ChangeInFlight.md",
         EtcdRefused: "EtcdRefused.md",
         LeaderMoving: "LeaderMoving.md",
+        StorageGrowing: "StorageGrowing.md",
     }
 }
 

@@ -37,16 +37,21 @@ impl Ground {
                 };
                 done(self.start(start).await)
             }
-            // A machine is a place for every member.
             // A machine is one place for all, and keeps what it holds.
-            Step::Provide { .. } | Step::Withdraw { .. } | Step::Discard { .. } => StepResult::Done,
-            Step::Stop { ordinal, since } => self.stop(*ordinal, *since).await,
+            Step::Provide { .. } | Step::Withdraw { .. } | Step::Grow { .. } | Step::Discard { .. } => {
+                StepResult::Done
+            }
+            Step::Stop { ordinal, since } => {
+                self.stop(*ordinal, *since);
+                StepResult::Done
+            }
             Step::SetAside { ordinal, generation } => done(self.set_aside(*ordinal, *generation).await),
             Step::DropAside { ordinal, keep } => done(self.drop_asides(*ordinal, *keep).await),
             Step::AddLearner { .. }
             | Step::Promote { .. }
             | Step::Remove { .. }
-            | Step::MoveLeader { .. } => {
+            | Step::MoveLeader { .. }
+            | Step::Write { .. } => {
                 let nobody = StepResult::Refused(Refused::Other("etcd is not asked for this".to_owned()));
                 self.clients.execute(step, observed).await.unwrap_or(nobody)
             }
@@ -164,26 +169,11 @@ impl Ground {
         }
     }
 
-    async fn stop(&mut self, ordinal: Ordinal, since: Time) -> StepResult {
-        let meant = self
-            .runner
-            .member(ordinal)
-            .filter(|member| member.record.since == since);
-        let Some(runs) = meant.map(|member| member.record.version.minor) else {
-            // It has ended already, or another runs that nobody meant.
-            return StepResult::Done;
-        };
-        let leaves_34 = runs == 4 && self.cluster.version.minor > 4;
-        let settled = if leaves_34 {
-            self.clients.settle(ordinal).await
-        } else {
-            Ok(())
-        };
-        self.runner.stop(ordinal);
-        match settled {
-            Ok(()) => StepResult::Done,
-            // A member that cannot be written to has been: it is full, or asks for a password.
-            Err(why) => StepResult::Unclear(format!("stopped, but not written to before its upgrade: {why}")),
+    fn stop(&mut self, ordinal: Ordinal, since: Time) {
+        let member = self.runner.member(ordinal);
+        // Otherwise it has ended already, or another runs that nobody meant.
+        if member.is_some_and(|member| member.record.since == since) {
+            self.runner.stop(ordinal);
         }
     }
 

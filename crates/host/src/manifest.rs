@@ -127,6 +127,7 @@ pub(crate) fn spec(cluster: &Cluster, authority: &str) -> Spec {
         config: digest(cluster, authority),
         paused: cluster.paused,
         frozen: None,
+        storage: None,
     }
 }
 

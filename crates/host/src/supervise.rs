@@ -356,7 +356,8 @@ impl<E: FnMut(Event)> Supervision<E> {
                     at: now(),
                 });
             }
-            stuck |= failed.is_some() && step.kind() != StepKind::Start;
+            // A member that cannot be written to has been: it is full, or asks for a password.
+            stuck |= failed.is_some() && !matches!(step.kind(), StepKind::Start | StepKind::Write);
         }
     }
 

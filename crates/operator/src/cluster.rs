@@ -1,16 +1,18 @@
 //! What is done for an EtcdCluster.
 //!
 //! In: its objects ([`gather`], [`observe`], [`slot`], [`pod_state`]) and what is remembered ([`record`]). Out: objects
-//! ([`build`]), requests ([`execute`], [`upkeep`]) and a status. All of these are pure; [`reconcile`] moves data between
-//! them and the world.
+//! ([`build`]), requests ([`execute`], [`upkeep`]) and a status. All of these are pure, and so is the
+//! order in which they come ([`reconcile`]); [`live`] makes its requests.
 
 pub mod build;
+pub mod driver;
 pub mod execute;
 pub mod gather;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
+pub mod live;
 pub mod observe;
 pub mod pass;
 pub mod pod_state;
-#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod reconcile;
 pub mod record;
 pub mod slot;

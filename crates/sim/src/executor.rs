@@ -229,10 +229,6 @@ impl World {
             None => return,
         };
         me.waiting = None;
-        if waiting.kind == StepKind::Remove && result == StepResult::Done {
-            // As the host does: the survivor of two must not forget that it is alone.
-            self.ground.etcd.write_nothing(waiting.asked.via);
-        }
         self.outcome(me, waiting.kind, result);
     }
 

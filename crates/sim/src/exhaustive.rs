@@ -145,6 +145,7 @@ impl Case {
             config: "config-0".into(),
             paused: false,
             frozen: None,
+            storage: None,
         }
     }
 

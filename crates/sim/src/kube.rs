@@ -8,7 +8,8 @@
 //! - [`api`]: objects, uids, resourceVersions, finalizers, lag.
 //! - [`controllers`]: ReplicaSets, owners, claims, pods on their nodes.
 //! - [`kubelet`], [`volume`]: one pod; what its programs say of its volume, by their own rules.
-//! - [`operator`], `answers`: the passes of one or two operators; what the members tell them.
+//! - [`operator`], `driver`, `answers`: the passes of one or two operators, driven request by request; what the members
+//!   tell them.
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
 //! - [`course`]: one course of changes without any trouble, but for an operator that dies between two requests.
 
@@ -16,6 +17,7 @@ mod answers;
 pub mod api;
 pub mod controllers;
 pub mod course;
+mod driver;
 pub mod fault;
 pub mod judge;
 pub mod kubelet;

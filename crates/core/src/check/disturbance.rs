@@ -2,7 +2,7 @@
 
 use super::{Case, Violation, majority, refuse, voters_but};
 use crate::model::{MemberId, Ordinal, Process};
-use crate::plan::Step;
+use crate::plan::{Step, WriteBefore};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     let stopped: Vec<(Ordinal, MemberId)> = case
@@ -26,7 +26,22 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     if without_list {
         refuse(found, 5, "a member stopped while no quorum answers");
     }
+    growth(case, found);
     for (ordinal, id) in stopped {
+        let status = case
+            .observed
+            .slots
+            .get(&ordinal)
+            .and_then(|view| view.status.as_ref());
+        let leaves = status.is_some_and(|s| s.healthy && s.version.minor == 4) && case.spec.version.minor > 4;
+        let written = Step::Write {
+            ordinal,
+            before: WriteBefore::LeavingMinor4,
+        };
+        if leaves && case.spec.wants(ordinal) && case.plan.steps.first() != Some(&written) {
+            let what = format!("member {ordinal} leaves etcd 3.4 without a write before it is stopped");
+            refuse(found, 15, what);
+        }
         if (case.now - case.observed.at).as_secs() > 5 {
             refuse(found, 5, format!("member {ordinal} stopped on an old look"));
         }
@@ -59,6 +74,25 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 format!("member {ordinal} stopped; {healthy} of the other {others} voters are healthy"),
             );
         }
+    }
+}
+
+/// Storage may need its member to be restarted for it: one at a time, and not while another still grows.
+fn growth(case: Case<'_>, found: &mut Vec<Violation>) {
+    let grows = |s: &&Step| matches!(s, Step::Grow { .. });
+    let mut steps = case.plan.steps.iter().filter(grows);
+    let Some(step) = steps.next() else { return };
+    let Step::Grow { ordinal, storage, to } = step else {
+        return;
+    };
+    let views = case.observed.slots.values();
+    if steps.next().is_some() || views.filter_map(|v| v.storage.as_ref()).any(|s| s.size.grows()) {
+        refuse(found, 5, format!("{step} beside that of another"));
+    }
+    let seen = case.observed.slots.get(ordinal).and_then(|v| v.storage.as_ref());
+    let smaller = seen.filter(|s| s.id == *storage && s.size.asked.is_some_and(|asked| asked < *to));
+    if smaller.is_none() || case.spec.storage != Some(*to) {
+        refuse(found, 6, format!("{step}, which nobody asked for"));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Case, Violation, majority, refuse, voters_but};
 use crate::memory::ChangeKind;
 use crate::model::{Basis, Listed, MemberId, Volume};
-use crate::plan::Step;
+use crate::plan::{Step, WriteBefore};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     let changes: Vec<&Step> = case
@@ -96,6 +96,23 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
     }
     if all == 0 {
         refuse(found, 2, format!("{step}, the last voter"));
+    }
+    // Killed before its next entry, the survivor of two would wait for the vote of the one that is gone.
+    let writes = |s: &Step| {
+        matches!(
+            s,
+            Step::Write {
+                before: WriteBefore::BeingAlone,
+                ..
+            }
+        )
+    };
+    if all == 1 && !case.plan.steps.iter().skip_while(|s| *s != step).any(writes) {
+        refuse(
+            found,
+            2,
+            format!("{step}, and the last voter does not write that down"),
+        );
     }
     if !majority(healthy, all) {
         refuse(

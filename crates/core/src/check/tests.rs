@@ -6,7 +6,7 @@ use super::check;
 use crate::memory::{Change, ChangeKind, Mark};
 use crate::model::*;
 use crate::plan::tests::fixture::{Fixture, id, o, url};
-use crate::plan::{Plan, StartHow, Step};
+use crate::plan::{Plan, StartHow, Step, WriteBefore};
 
 /// The rules that `steps` break on this fixture, with `bend` applied to the memory the plan wants to store.
 fn broken(f: &Fixture, steps: Vec<Step>, bend: impl FnOnce(&mut crate::Memory)) -> Vec<u8> {
@@ -38,7 +38,11 @@ fn remove(f: &Fixture, n: u32) -> Vec<u8> {
         member: id(n),
         basis: basis(f),
     };
-    broken(f, vec![step], intend(ChangeKind::Remove(id(n))))
+    let writes = Step::Write {
+        ordinal: o(0),
+        before: WriteBefore::BeingAlone,
+    };
+    broken(f, vec![step, writes], intend(ChangeKind::Remove(id(n))))
 }
 
 fn start(n: u32, how: StartHow, version: Version) -> Step {
@@ -83,6 +87,33 @@ fn of_two_voters_the_one_that_stays_must_lead() {
         f.observed.quorum.as_mut().unwrap().leader = leader;
         assert_eq!(remove(&f, 1), [2], "{leader:?} leads");
     }
+}
+
+#[test]
+fn the_survivor_of_two_writes_down_that_it_is_alone() {
+    let mut f = Fixture::healthy(2);
+    f.spec.replicas = 1;
+    let step = Step::Remove {
+        member: id(1),
+        basis: basis(&f),
+    };
+    let alone = broken(&f, vec![step], intend(ChangeKind::Remove(id(1))));
+    assert_eq!(alone, [2]);
+}
+
+#[test]
+fn a_member_writes_before_it_leaves_minor_4() {
+    let mut f = Fixture::healthy(3);
+    f.spec.version = Version::new(3, 5, 33);
+    let since = Time(1);
+    f.view(2).status.as_mut().unwrap().version = Version::new(3, 4, 35);
+    let stop = Step::Stop { ordinal: o(2), since };
+    let write = Step::Write {
+        ordinal: o(2),
+        before: WriteBefore::LeavingMinor4,
+    };
+    assert_eq!(broken(&f, vec![stop.clone()], |_| {}), [15]);
+    assert_eq!(broken(&f, vec![write, stop], |_| {}), [0; 0]);
 }
 
 #[test]
@@ -303,6 +334,7 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
             storage: Some(Storage {
                 id: seen.clone(),
                 in_use: false,
+                size: StorageSize::default(),
                 record: Some((Generation(0), true)),
             }),
             ..Fixture::vacant(2)
@@ -378,4 +410,39 @@ fn what_is_latched_stays_latched() {
     assert_eq!(broken(&f, vec![], |m| m.slots.clear()), [4, 4, 4]);
     let unmark = |m: &mut crate::Memory| m.slots.get_mut(&o(0)).unwrap().mark = Mark::Never;
     assert_eq!(broken(&f, vec![], unmark), [4]);
+}
+
+#[test]
+fn storage_grows_one_at_a_time_and_only_to_what_is_wanted() {
+    let mut f = Fixture::healthy(3);
+    f.spec.storage = Some(20);
+    let id = StorageId {
+        uid: "u".into(),
+        version: "1".into(),
+    };
+    for n in 0..3 {
+        let size = StorageSize {
+            asked: Some(10),
+            holds: Some(10),
+        };
+        f.view(n).storage = Some(Storage {
+            id: id.clone(),
+            in_use: true,
+            size,
+            record: None,
+        });
+    }
+    let grow = |n, to| Step::Grow {
+        ordinal: o(n),
+        storage: id.clone(),
+        to,
+    };
+    assert_eq!(broken(&f, vec![grow(0, 20)], |_| {}), [0; 0]);
+    assert_eq!(broken(&f, vec![grow(0, 20), grow(1, 20)], |_| {}), [5]);
+    assert_eq!(broken(&f, vec![grow(0, 30)], |_| {}), [6]);
+    f.spec.storage = Some(5);
+    assert_eq!(broken(&f, vec![grow(0, 5)], |_| {}), [6], "it would shrink");
+    f.spec.storage = Some(20);
+    f.view(1).storage.as_mut().unwrap().size.asked = Some(20);
+    assert_eq!(broken(&f, vec![grow(0, 20)], |_| {}), [5], "another still grows");
 }

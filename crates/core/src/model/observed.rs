@@ -76,8 +76,25 @@ pub struct Storage {
     pub id: StorageId,
     /// Something is there that uses it, or may yet.
     pub in_use: bool,
+    pub size: StorageSize,
     /// What is written on it: of which volume, and whether that was ever started. Without that it may hold anything.
     pub record: Option<(Generation, bool)>,
+}
+
+/// In bytes. Storage grows after it was asked to, and sometimes only when its member is restarted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StorageSize {
+    /// What it was asked to hold, if that is known.
+    pub asked: Option<u64>,
+    /// What it holds, if that is known.
+    pub holds: Option<u64>,
+}
+
+impl StorageSize {
+    /// Was it asked to grow, and has not yet?
+    pub fn grows(self) -> bool {
+        matches!((self.asked, self.holds), (Some(asked), Some(holds)) if holds < asked)
+    }
 }
 
 /// Which storage, as it was seen: one that has changed since is another.
@@ -249,16 +266,20 @@ pub enum StepKind {
     /// Remove a member from the list.
     Remove,
     MoveLeader,
+    /// Have a member write an entry.
+    Write,
     /// Move a volume aside.
     SetAside,
     /// Delete the oldest aside of a slot.
     DropAside,
+    /// Have the storage of a slot grow.
+    Grow,
     /// Delete the storage of a slot.
     Discard,
 }
 
 impl StepKind {
-    pub const ALL: [StepKind; 11] = [
+    pub const ALL: [StepKind; 13] = [
         StepKind::Provide,
         StepKind::Withdraw,
         StepKind::Start,
@@ -267,8 +288,10 @@ impl StepKind {
         StepKind::Promote,
         StepKind::Remove,
         StepKind::MoveLeader,
+        StepKind::Write,
         StepKind::SetAside,
         StepKind::DropAside,
+        StepKind::Grow,
         StepKind::Discard,
     ];
 }

@@ -16,6 +16,8 @@ pub struct Spec {
     /// A digest of everything else a running member was started with (options, certificates' root, the user's
     /// redeployment reason). A member that runs with another one is restarted in its turn.
     pub config: String,
+    /// How many bytes each member's storage is to hold, where storage can grow.
+    pub storage: Option<u64>,
     pub paused: bool,
     /// What the user asks for now cannot be done. The rest says what was last asked for that could: it is kept up, and nothing
     /// is changed.

@@ -1,22 +1,25 @@
 //! The one door through which the member list is changed: an intent first, one at a time, on a view of this pass.
 
 use super::pass::Pass;
-use super::{BlockReason, Step, WaitReason, pace};
+use super::{BlockReason, Step, WaitReason, WriteBefore, pace};
 use crate::guard::Guard;
 use crate::memory::{Change, ChangeKind, Handover};
 use crate::model::{Basis, MemberId, Ordinal, PeerUrl, quorum};
 
 impl Pass<'_> {
-    fn change(&mut self, kind: ChangeKind, step: Step) {
+    /// False if it must wait.
+    fn change(&mut self, kind: ChangeKind, step: Step) -> bool {
         let told = step.described(self.spec, &self.memory);
         if self.memory.change.is_some() {
             let detail = format!("a membership change is on its way; then: {told}");
-            return self.wait(WaitReason::ChangeInFlight, None, detail);
+            self.wait(WaitReason::ChangeInFlight, None, detail);
+            return false;
         }
         let not_before = self.memory.change_not_before;
         if self.now < not_before && not_before - self.now <= pace::CHANGE_RETRY {
             let detail = format!("etcd refused it a moment ago and is asked again soon: {told}");
-            return self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
+            self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
+            return false;
         }
         let voters = self.voters();
         let healthy = voters.iter().filter(|k| k.healthy).count();
@@ -25,13 +28,15 @@ impl Pass<'_> {
                 "only {healthy} of {} voters are healthy; not yet: {told}",
                 voters.len()
             );
-            return self.wait(WaitReason::MembersUnhealthy, None, detail);
+            self.wait(WaitReason::MembersUnhealthy, None, detail);
+            return false;
         }
         self.memory.change = Some(Change {
             kind,
             since: self.now,
         });
         self.step(step);
+        true
     }
 
     fn basis(&self) -> Basis {
@@ -63,7 +68,14 @@ impl Pass<'_> {
             member,
             basis: self.basis(),
         };
-        self.change(ChangeKind::Remove(member), step);
+        let planned = self.change(ChangeKind::Remove(member), step);
+        let (goes, stay): (Vec<_>, Vec<_>) = self.voters().into_iter().partition(|k| k.listed.id == member);
+        if let ([_], [alone]) = (goes.as_slice(), stay.as_slice())
+            && let Some(ordinal) = alone.ordinal.filter(|_| planned)
+        {
+            let before = WriteBefore::BeingAlone;
+            self.step(Step::Write { ordinal, before });
+        }
     }
 
     /// Leadership leaves `member` before it is disturbed: to a voter that already runs as wanted, if there is one.

@@ -2,7 +2,7 @@
 //! all are well, leadership moved off just before.
 
 use super::pass::{Known, Pass};
-use super::{BlockReason, Step, WaitReason, pace};
+use super::{BlockReason, Step, WaitReason, WriteBefore, pace};
 use crate::guard::Guard;
 use crate::memory::Disturbance;
 use crate::model::{Ordinal, Process, Version, VersionPath};
@@ -108,7 +108,8 @@ impl Pass<'_> {
             );
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
-        let Some(Process::Running { since, .. }) = self.view(ordinal).map(|v| v.process.clone()) else {
+        let Some(Process::Running { since, version, .. }) = self.view(ordinal).map(|v| v.process.clone())
+        else {
             return;
         };
         if self.alone_since_a_moment() {
@@ -147,6 +148,12 @@ impl Pass<'_> {
             });
             let slot = self.slot_mut(ordinal);
             slot.settles = slot.settles.saturating_add(u32::from(settle));
+            if version.minor == 4 && self.spec.version.minor > 4 {
+                self.step(Step::Write {
+                    ordinal,
+                    before: WriteBefore::LeavingMinor4,
+                });
+            }
             self.step(Step::Stop { ordinal, since });
         }
     }

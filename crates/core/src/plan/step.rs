@@ -61,6 +61,8 @@ pub enum Step {
         from: MemberId,
         to: MemberId,
     },
+    /// Have a member write something that changes nothing, so that its store is up to date with its log.
+    Write { ordinal: Ordinal, before: WriteBefore },
     /// Move a volume to where nothing starts from it, whole.
     SetAside {
         ordinal: Ordinal,
@@ -68,8 +70,26 @@ pub enum Step {
     },
     /// Delete the oldest asides of a slot, whose replacement serves.
     DropAside { ordinal: Ordinal, keep: u32 },
+    /// Have the storage of a slot grow, to this many bytes.
+    Grow {
+        ordinal: Ordinal,
+        storage: StorageId,
+        to: u64,
+    },
     /// Delete the storage of a slot, with every volume in it: the member in it is gone and not wanted.
     Discard { ordinal: Ordinal, storage: StorageId },
+}
+
+/// What a member's store must be up to date for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteBefore {
+    /// etcd 3.4 records how far it has applied its log only with a write of a key. Without one, 3.5.26 and later apply
+    /// membership entries again when they first start on that data, take members that are yet to be replayed for
+    /// zombies, and mark them as removed; with 3.6, which believes that mark, the cluster falls apart.
+    LeavingMinor4,
+    /// etcd records what is committed only together with new entries. Killed before the next one, the survivor of two
+    /// would forget that the other is gone, wait for its vote, and never serve again.
+    BeingAlone,
 }
 
 /// As what a member starts.
@@ -103,8 +123,10 @@ impl Step {
             Step::Promote { .. } => StepKind::Promote,
             Step::Remove { .. } => StepKind::Remove,
             Step::MoveLeader { .. } => StepKind::MoveLeader,
+            Step::Write { .. } => StepKind::Write,
             Step::SetAside { .. } => StepKind::SetAside,
             Step::DropAside { .. } => StepKind::DropAside,
+            Step::Grow { .. } => StepKind::Grow,
             Step::Discard { .. } => StepKind::Discard,
         }
     }
@@ -181,11 +203,21 @@ impl Step {
             Step::MoveLeader { from, to } => {
                 format!("move leadership from {} to {}", member(*from), member(*to))
             }
+            Step::Write { ordinal, before } => {
+                let before = match before {
+                    WriteBefore::LeavingMinor4 => "before its upgrade",
+                    WriteBefore::BeingAlone => "so that it knows it is alone",
+                };
+                format!("have {} write an entry, {before}", place(*ordinal))
+            }
             Step::SetAside { ordinal, generation } => {
                 format!("set data of {} ({generation}) aside", place(*ordinal))
             }
             Step::DropAside { ordinal, keep } => {
                 format!("delete old asides of {}, all but {keep}", place(*ordinal))
+            }
+            Step::Grow { ordinal, to, .. } => {
+                format!("have the storage of {} grow to {to} bytes", place(*ordinal))
             }
             Step::Discard { ordinal, .. } => {
                 format!("delete the storage of {}", place(*ordinal))

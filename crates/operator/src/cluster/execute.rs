@@ -13,6 +13,7 @@ use quorate_pod::contract::{FORMAT, GoAhead, START_ANNOTATION};
 
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::peer::peer;
+use crate::cluster::gather::requested;
 use crate::cluster::observe::Objects;
 use crate::cluster::pod_state::Stage;
 use crate::cluster::record::VolumeRecord;
@@ -58,6 +59,7 @@ impl Executor<'_> {
                 version,
             } => self.keeping_its_claim(*ordinal, self.start(*ordinal, *generation, how, *version)?),
             Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } => Ok(self.take_down(*ordinal)),
+            Step::Grow { ordinal, storage, .. } => self.grow(*ordinal, storage),
             Step::Discard { ordinal, storage } => Ok(self.discard(*ordinal, storage)),
             Step::SetAside { .. } | Step::DropAside { .. } => {
                 Err("old data is kept on the volume itself, and thinned out there".to_owned())
@@ -65,7 +67,8 @@ impl Executor<'_> {
             Step::AddLearner { .. }
             | Step::Promote { .. }
             | Step::Remove { .. }
-            | Step::MoveLeader { .. } => Err("etcd is asked for this, not Kubernetes".to_owned()),
+            | Step::MoveLeader { .. }
+            | Step::Write { .. } => Err("etcd is asked for this, not Kubernetes".to_owned()),
         }
     }
 
@@ -184,6 +187,26 @@ impl Executor<'_> {
     fn take_down(&self, ordinal: Ordinal) -> Requests {
         let name = self.context.names.member(ordinal).to_string();
         take_down(&self.objects.slot(ordinal), &name)
+    }
+
+    /// An EtcdPeer keeps the size that it was made with: no member has to be made anew for this.
+    fn grow(&self, ordinal: Ordinal, storage: &StorageId) -> Result<Requests, String> {
+        let claim = self.objects.slot(ordinal).claim.filter(|c| c.uid == storage.uid);
+        let (Some(claim), Some(to)) = (claim, requested(&self.context.cluster.claim)) else {
+            return Err("its claim is gone".to_owned());
+        };
+        let name = self.context.names.member(ordinal).to_string();
+        let before = claim.asks_for.unwrap_or_default();
+        let message = format!("Asked for {to} of storage instead of {before} for the claim {name:?}");
+        let about = ("PersistentVolumeClaim", name.as_str());
+        Ok(Requests {
+            news: vec![News::done("ClaimResized", about, message)],
+            effects: vec![Effect::Grow {
+                name: name.clone(),
+                uid: claim.uid,
+                storage: to.to_owned(),
+            }],
+        })
     }
 
     fn discard(&self, ordinal: Ordinal, storage: &StorageId) -> Requests {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod};
 use kube::{Resource, ResourceExt};
+use quorate_api::Quantity;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::Generation;
 
@@ -62,6 +63,7 @@ impl Seen {
 fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
     let record = claim.annotations().get(VOLUME_ANNOTATION);
     let spec = claim.spec.as_ref();
+    let capacity = (claim.status.as_ref()).and_then(|s| s.capacity.as_ref()?.get("storage"));
     let phase = claim.status.as_ref().and_then(|s| s.phase.as_deref());
     let unbound = matches!(phase, Some("Pending" | "Lost")).then(|| {
         let class = spec.and_then(|s| s.storage_class_name.as_deref());
@@ -75,7 +77,13 @@ fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
         record: record.and_then(|text| VolumeRecord::read(text)),
         unbound,
         asks_for: spec.and_then(requested).map(|q| q.to_owned()),
+        holds: capacity.map(|q| q.0.clone()),
     }
+}
+
+/// A Kubernetes quantity of storage, in bytes.
+pub fn bytes(quantity: &str) -> Option<u64> {
+    Quantity::new(quantity).units().ok()
 }
 
 /// How much storage the spec of a claim asks for.

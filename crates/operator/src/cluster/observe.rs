@@ -169,6 +169,7 @@ mod tests {
             config: String::new(),
             paused: false,
             frozen: None,
+            storage: None,
         };
         let memory = Memory {
             cluster: memory,

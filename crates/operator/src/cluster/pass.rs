@@ -10,6 +10,7 @@ use quorate_core::model::{Frozen, Spec};
 use quorate_core::reason::BlockReason;
 
 use crate::cluster::build::{BuildContext, etcd};
+use crate::cluster::gather::{bytes, requested};
 use crate::cluster::observe::Objects;
 use crate::cluster::record::{recall, speaks_tls};
 use crate::names::Names;
@@ -92,6 +93,7 @@ pub fn wanted(context: &BuildContext<'_>) -> Spec {
         config: etcd::digest(context),
         paused: cluster.paused,
         frozen: None,
+        storage: requested(&cluster.claim).and_then(bytes),
     }
 }
 

@@ -8,11 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage, StorageId, Time,
-    Version, Volume,
+    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage, StorageId,
+    StorageSize, Time, Version, Volume,
 };
 use quorate_pod::contract::{MemberRef, Report};
 
+use crate::cluster::gather::bytes;
 use crate::cluster::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
 use crate::cluster::record::VolumeRecord;
 use crate::names::Names;
@@ -62,6 +63,8 @@ pub struct Claim {
     pub unbound: Option<String>,
     /// How much storage it asks for, as a Kubernetes quantity.
     pub asks_for: Option<String>,
+    /// How much there is, as a Kubernetes quantity.
+    pub holds: Option<String>,
 }
 
 /// Everything of one slot.
@@ -206,6 +209,10 @@ impl SlotObjects {
                 version: claim.version.clone(),
             },
             in_use: self.peer.is_some() || self.set.is_some() || !self.pods.is_empty(),
+            size: StorageSize {
+                asked: claim.asks_for.as_deref().and_then(bytes),
+                holds: claim.holds.as_deref().and_then(bytes),
+            },
             record: claim.record.as_ref().map(|r| (r.generation, started(r))),
         })
     }

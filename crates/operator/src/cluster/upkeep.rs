@@ -9,14 +9,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use quorate_api::Quantity;
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
 use quorate_core::model::Ordinal;
 
 use crate::cluster::build::{BuildContext, budget, claim, replica_set, service};
 use crate::cluster::execute::Requests;
-use crate::cluster::gather::requested;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::{Owner, Peer, SlotObjects};
@@ -116,43 +114,6 @@ fn budgets(context: &BuildContext<'_>, whole: &Whole, voters: usize, requests: &
     requests
         .news
         .push(News::done(reason, ("PodDisruptionBudget", name), message));
-}
-
-/// Claims that are to ask for more storage than they do. What a claim has is never taken back; and an EtcdPeer keeps the
-/// size that it was made with, for no member has to be made anew for this.
-pub fn growth(context: &BuildContext<'_>, objects: &Objects) -> Requests {
-    let mut requests = Requests::default();
-    let Some(storage) = requested(&context.cluster.claim) else {
-        return requests;
-    };
-    let bytes = |text: &str| Quantity::new(text).units().ok();
-    for (ordinal, slot) in &objects.slots {
-        let wanted = ordinal.0 < context.cluster.replicas;
-        let Some(claim) = slot.claim.as_ref().filter(|c| wanted && !c.deleting) else {
-            continue;
-        };
-        let has = claim.asks_for.as_deref();
-        let grows = matches!((bytes(storage), has.and_then(bytes)), (Some(to), Some(from)) if to > from);
-        if !grows {
-            continue;
-        }
-        let name = context.names.member(*ordinal).to_string();
-        let message = format!(
-            "Asked for {storage} of storage instead of {} for the claim {name:?}",
-            has.unwrap_or_default()
-        );
-        requests.effects.push(Effect::Grow {
-            name: name.clone(),
-            uid: claim.uid.clone(),
-            storage: storage.to_owned(),
-        });
-        requests.news.push(News::done(
-            "ClaimResized",
-            ("PersistentVolumeClaim", &name),
-            message,
-        ));
-    }
-    requests
 }
 
 fn member(

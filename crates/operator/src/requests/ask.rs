@@ -5,58 +5,63 @@
 
 use quorate_api::crd::EtcdCluster;
 
+use crate::cluster::driver::Driver;
 use crate::cluster::execute::Requests;
-use crate::cluster::reconcile::Shared;
-use crate::names::Names;
-use crate::requests::apply::{Did, apply};
+use crate::requests::apply::Did;
 use crate::requests::effect::Effect;
-use crate::requests::trouble::{Asked, EFFECT_LIMIT, Failed, each, in_time};
+use crate::requests::trouble::{Asked, Failed};
 
-impl Shared {
-    /// Asks for what needs each other, in this order: the first that fails is the last.
-    pub(crate) async fn ask(
-        &self,
-        resource: Option<&EtcdCluster>,
-        names: &Names,
-        requests: Requests,
-    ) -> Result<(), Failed> {
-        let mut asked = Asked::default();
-        for effect in &requests.effects {
-            match self.ask_for(names, effect).await? {
-                Some(did) => asked.add(effect, did),
-                None => return Ok(()),
-            }
+/// Asks for what needs each other, in this order: the first that fails is the last.
+pub(crate) async fn ask(
+    driver: &mut dyn Driver,
+    resource: Option<&EtcdCluster>,
+    requests: Requests,
+) -> Result<(), Failed> {
+    let mut asked = Asked::default();
+    for effect in &requests.effects {
+        match ask_for(driver, effect).await? {
+            Some(did) => asked.add(effect, did),
+            None => return Ok(()),
         }
-        self.tell_all(resource, &requests, &asked).await;
-        Ok(())
     }
+    tell_all(driver, resource, &requests, &asked).await;
+    Ok(())
+}
 
-    /// Asks for what does not need each other: what fails does not keep the rest from being done.
-    pub(crate) async fn ask_each(
-        &self,
-        resource: &EtcdCluster,
-        names: &Names,
-        requests: Requests,
-    ) -> Vec<Failed> {
-        let asked = each(&requests.effects, |effect| self.ask_for(names, effect)).await;
-        self.tell_all(Some(resource), &requests, &asked).await;
-        asked.failures
-    }
-
-    /// Asks for one thing, if there is time for it before another may hold the Lease.
-    async fn ask_for(&self, names: &Names, effect: &Effect) -> Result<Option<Did>, Failed> {
-        if !self.tenure.covers(EFFECT_LIMIT) {
-            return Ok(None);
+/// Asks for what does not need each other: what fails does not keep the rest from being done.
+pub(crate) async fn ask_each(
+    driver: &mut dyn Driver,
+    resource: &EtcdCluster,
+    requests: Requests,
+) -> Vec<Failed> {
+    let mut asked = Asked::default();
+    for effect in &requests.effects {
+        if asked.is_open(effect) {
+            let came_to = ask_for(driver, effect).await;
+            asked.take(effect, came_to);
         }
-        let asked = apply(&self.client, &names.namespace, effect);
-        in_time(effect.to_string(), asked).await.map(Some)
     }
+    tell_all(driver, Some(resource), &requests, &asked).await;
+    asked.failures
+}
 
-    /// Tells of what was done. Without an EtcdCluster there is nothing left that it could be about.
-    async fn tell_all(&self, resource: Option<&EtcdCluster>, requests: &Requests, asked: &Asked<'_>) {
-        let Some(resource) = resource else { return };
-        for news in requests.news.iter().filter(|news| asked.did(news)) {
-            self.reporter.tell(resource, news).await;
-        }
+/// Asks for one thing, if there is time for it before another may hold the Lease.
+async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Did>, Failed> {
+    if !driver.covers() {
+        return Ok(None);
+    }
+    driver.apply(effect).await.map(Some)
+}
+
+/// Tells of what was done. Without an EtcdCluster there is nothing left that it could be about.
+async fn tell_all(
+    driver: &mut dyn Driver,
+    resource: Option<&EtcdCluster>,
+    requests: &Requests,
+    asked: &Asked<'_>,
+) {
+    let Some(resource) = resource else { return };
+    for news in requests.news.iter().filter(|news| asked.did(news)) {
+        driver.tell(resource, news).await;
     }
 }

@@ -108,34 +108,6 @@ pub(crate) async fn in_time<T>(
     }
 }
 
-/// Asks for effects that do not need each other. What comes after one that failed for the same object is left out, for
-/// it may rely on it; the rest is asked for, unless nobody answers. `ask` says nothing of what it did not ask for.
-pub(crate) async fn each<'a, F>(effects: &'a [Effect], mut ask: impl FnMut(&'a Effect) -> F) -> Asked<'a>
-where
-    F: Future<Output = Result<Option<Did>, Failed>>,
-{
-    let mut asked = Asked::default();
-    let mut silent = false;
-    for effect in effects {
-        if silent || asked.left.contains(effect.name()) {
-            asked.left.insert(effect.name());
-            continue;
-        }
-        match ask(effect).await {
-            Ok(Some(did)) => asked.add(effect, did),
-            Ok(None) => {
-                asked.left.insert(effect.name());
-            }
-            Err(failed) => {
-                asked.left.insert(effect.name());
-                silent = !failed.is_refusal();
-                asked.failures.push(failed);
-            }
-        }
-    }
-    asked
-}
-
 /// What came of asking.
 #[derive(Debug, Default)]
 pub(crate) struct Asked<'a> {
@@ -144,9 +116,33 @@ pub(crate) struct Asked<'a> {
     /// What was to be made and was there already, or to be deleted and was not as it was seen.
     not_done: BTreeSet<String>,
     pub(crate) failures: Vec<Failed>,
+    /// Nobody answers.
+    silent: bool,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// Is this to be asked for? Not after one that failed for the same object, for it may rely on it; and not of somebody
+    /// who does not answer.
+    pub(crate) fn is_open(&mut self, effect: &'a Effect) -> bool {
+        if self.silent {
+            self.left.insert(effect.name());
+        }
+        !self.left.contains(effect.name())
+    }
+
+    /// Takes in what asking for an effect came to: nothing, if it was not asked for.
+    pub(crate) fn take(&mut self, effect: &'a Effect, came_to: Result<Option<Did>, Failed>) {
+        match came_to {
+            Ok(Some(did)) => return self.add(effect, did),
+            Ok(None) => {}
+            Err(failed) => {
+                self.silent = !failed.is_refusal();
+                self.failures.push(failed);
+            }
+        }
+        self.left.insert(effect.name());
+    }
+
     /// Takes in what an effect came to.
     pub(crate) fn add(&mut self, effect: &Effect, did: Did) {
         match (did, effect) {
@@ -220,32 +216,28 @@ mod tests {
         }
     }
 
-    async fn asked(
-        effects: &[Effect],
-        bad: fn(&Effect) -> Option<Failed>,
-    ) -> (Vec<String>, Vec<String>, usize) {
-        let mut asked = Vec::new();
-        let came_of_it = each(effects, |effect| {
-            asked.push(effect.to_string());
-            async move { bad(effect).map_or(Ok(Some(Did::It)), Err) }
-        })
-        .await;
-        (
-            asked,
-            came_of_it.left.iter().map(ToString::to_string).collect(),
-            came_of_it.failures.len(),
-        )
+    fn asked(effects: &[Effect], bad: fn(&Effect) -> Option<Failed>) -> (Vec<String>, Vec<String>, usize) {
+        let mut applied = Vec::new();
+        let mut asked = Asked::default();
+        for effect in effects {
+            if asked.is_open(effect) {
+                applied.push(effect.to_string());
+                asked.take(effect, bad(effect).map_or(Ok(Some(Did::It)), Err));
+            }
+        }
+        let left = asked.left.iter().map(ToString::to_string).collect();
+        (applied, left, asked.failures.len())
     }
 
-    #[tokio::test]
-    async fn one_refusal_does_not_keep_the_others_from_being_done() {
+    #[test]
+    fn one_refusal_does_not_keep_the_others_from_being_done() {
         let effects = [
             delete(Kind::Set, "c-0"),
             delete(Kind::Peer, "c-0"),
             delete(Kind::Set, "c-1"),
         ];
         let first = |e: &Effect| (e.name() == "c-0").then(|| refused(403, "exceeded quota"));
-        let (requests, left, failures) = asked(&effects, first).await;
+        let (requests, left, failures) = asked(&effects, first);
         assert_eq!(
             requests,
             ["delete Set c-0", "delete Set c-1"],
@@ -257,7 +249,7 @@ mod tests {
                 doing: "delete".to_owned(),
             })
         };
-        let (applied, left, failures) = asked(&effects, silent).await;
+        let (applied, left, failures) = asked(&effects, silent);
         assert_eq!(
             applied.len(),
             1,

@@ -261,6 +261,7 @@ mod tests {
             config: String::new(),
             paused: false,
             frozen: None,
+            storage: None,
         };
         let observed = Observed {
             at: Time(0),

@@ -6,7 +6,7 @@
 use kube::ResourceExt;
 use quorate_core::reason::StatusReason;
 
-use crate::cluster::reconcile::{Kept, Shared};
+use crate::cluster::live::{Kept, Shared};
 use crate::cluster::status::held;
 use crate::names::Names;
 use crate::requests::effect::News;
@@ -35,13 +35,14 @@ impl Shared {
         if next == last || !self.tenure.covers(EFFECT_LIMIT) {
             return kept;
         }
-        if let Err(failed) = self.store(&resource, next, &mut kept).await {
-            log_line(&format!(
+        match self.store_status(&resource, next).await {
+            Ok(written) => kept.pass.wrote_over(&resource, written),
+            Err(failed) => log_line(&format!(
                 "{}/{}: {}",
                 names.namespace,
                 names.cluster,
                 failed.told()
-            ));
+            )),
         }
         let news = News::warning(REASON, ("EtcdCluster", &resource.name_any()), TEXT.to_owned());
         self.reporter.tell(&resource, &news).await;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cluster::build::Images;
-use crate::cluster::reconcile::{Kept, Shared};
+use crate::cluster::live::{Kept, Shared};
 use crate::names::Names;
 use crate::requests::events::{Reporter, log_line};
 use crate::requests::trouble::Failed;

@@ -23,7 +23,6 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use crate::cluster::gather::Seen;
-use crate::cluster::observe::Objects;
 use crate::cluster::upkeep::Whole;
 use crate::names::{APP_LABEL, Names};
 use crate::requests::events::log_line;
@@ -160,7 +159,7 @@ impl Watches {
     }
 
     /// The EtcdPeers of a cluster.
-    pub fn peers(&self, names: &Names) -> Vec<Arc<EtcdPeer>> {
+    fn peers(&self, names: &Names) -> Vec<Arc<EtcdPeer>> {
         let own = |p: &EtcdPeer| p.spec.cluster_name == names.cluster && is_in(p, names);
         self.peers.state_filter(own)
     }
@@ -182,15 +181,14 @@ impl Watches {
         secrets.into_iter().map(|s| (s.name_any(), s)).collect()
     }
 
-    /// The objects of its members, by slot. An EtcdPeer of a former EtcdCluster of that name is on its way out.
-    pub fn members(&self, names: &Names, cluster_uid: &str) -> Objects {
+    /// The objects of its members.
+    pub fn seen(&self, names: &Names) -> Seen {
         Seen {
             peers: self.peers(names),
             claims: self.claims.state_filter(|c| belongs(c, names)),
             sets: self.sets.state_filter(|s| belongs(s, names)),
             pods: self.pods.state_filter(|p| belongs(p, names)),
         }
-        .objects(names, cluster_uid)
     }
 }
 

@@ -21,9 +21,10 @@ use super::{Lifetimes, Material, lost_ca, own, prove};
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::digest;
 use crate::cluster::execute::Requests;
+use crate::cluster::live::Shared;
 use crate::cluster::observe::Objects;
 use crate::cluster::pod_state::Stage;
-use crate::cluster::reconcile::{Failed, Shared, in_time};
+use crate::requests::trouble::{Failed, in_time};
 
 /// What was judged is judged again after this, whatever the clock has done.
 const JUDGE_EVERY: Duration = Duration::from_secs(3600);

@@ -47,9 +47,14 @@ impl World {
                 self.change(me, StepKind::Remove, Operation::Remove(*member), *basis);
             }
             Step::MoveLeader { from, to } => self.hand_over(me, *from, *to),
+            Step::Write { ordinal, .. } => {
+                if self.ground.etcd.linked(Place::SITE, place(*ordinal)) {
+                    self.ground.etcd.write_nothing(place(*ordinal));
+                }
+            }
             Step::SetAside { ordinal, generation } => self.set_aside(*ordinal, *generation),
             Step::DropAside { ordinal, keep } => self.drop_asides(*ordinal, *keep, queued.late),
-            Step::Discard { .. } => {} // A machine has no storage to delete.
+            Step::Grow { .. } | Step::Discard { .. } => {} // A machine has no storage of its own.
         }
     }
 

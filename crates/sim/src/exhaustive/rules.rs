@@ -72,10 +72,12 @@ fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result
         }
         Step::DropAside { .. } => Err("there is none".into()),
         Step::Provide { .. } | Step::Withdraw { .. } => Err("every place is there".into()),
-        Step::Discard { .. } => Err("there is no storage".into()),
-        Step::Stop { .. } | Step::AddLearner { .. } | Step::Promote { .. } | Step::MoveLeader { .. } => {
-            Ok(())
-        }
+        Step::Grow { .. } | Step::Discard { .. } => Err("there is no storage".into()),
+        Step::Stop { .. }
+        | Step::AddLearner { .. }
+        | Step::Promote { .. }
+        | Step::MoveLeader { .. }
+        | Step::Write { .. } => Ok(()),
     }
 }
 

@@ -2,21 +2,22 @@
 //!
 //! In: the world. Out: statuses, and the member list of a quorum. Never: a list from a learner.
 
-use quorate_client::Answers;
+use std::collections::BTreeMap;
+
+use quorate_client::{Address, Answers};
 use quorate_core::model::{Listed, MemberId, MemberStatus, Observed, Ordinal, QuorumView};
-use quorate_operator::cluster::observe::Objects;
 
 use super::world::KubeWorld;
 use crate::etcd::Place;
 
 impl KubeWorld {
     /// What members say whose pods the operator knows to run.
-    pub(super) fn answers(&self, objects: &Objects) -> Answers {
+    pub(super) fn answers(&self, addresses: &BTreeMap<Ordinal, Address>) -> Answers {
         let mut answers = Answers::default();
-        for (ordinal, slot) in &objects.slots {
-            let pod = slot
-                .address()
-                .and_then(|ip| self.pods.get(ip.strip_prefix("ip-")?));
+        for (ordinal, address) in addresses {
+            let host = address.url.rsplit_once(':').map(|(host, _)| host);
+            let uid = host.and_then(|host| host.strip_prefix("http://ip-"));
+            let pod = uid.and_then(|uid| self.pods.get(uid));
             if pod.is_some_and(|p| p.runs()) {
                 answers
                     .statuses

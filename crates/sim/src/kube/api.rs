@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as K8sTime;
 use kube::{Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
+use quorate_operator::requests::apply::Did;
 use quorate_operator::requests::effect::{Effect, Kind, Object};
 
 /// Keeps a claim until no pod uses it.
@@ -172,7 +173,8 @@ impl Api {
     }
 
     /// Replaces the status of an EtcdCluster, if it is still the one that was read.
-    pub fn replace_status(&mut self, next: &EtcdCluster) -> Result<(), ApiError> {
+    /// Out: its resourceVersion from now on.
+    pub fn replace_status(&mut self, next: &EtcdCluster) -> Result<Option<String>, ApiError> {
         let present = self
             .clusters
             .live
@@ -182,10 +184,20 @@ impl Api {
             return Err(ApiError::Conflict);
         }
         if present.status == next.status {
-            return Ok(()); // What stays the same keeps its version.
+            return Ok(present.resource_version()); // What stays the same keeps its version.
         }
-        let status = next.status.clone();
-        self.change::<EtcdCluster>(&next.name_any(), None, |c| c.status = status)
+        let (name, status) = (next.name_any(), next.status.clone());
+        self.change::<EtcdCluster>(&name, None, |c| c.status = status)?;
+        Ok(self.clusters.live.get(&name).and_then(|c| c.resource_version()))
+    }
+
+    /// Replaces the status of that very EtcdPeer; one that is gone needs none.
+    pub fn replace_peer_status(&mut self, next: &EtcdPeer) -> Result<(), ApiError> {
+        let (name, uid, status) = (next.name_any(), next.uid(), next.status.clone());
+        match self.change::<EtcdPeer>(&name, uid.as_deref(), |p| p.status = status) {
+            Err(ApiError::NotFound | ApiError::Conflict) => Ok(()),
+            other => other,
+        }
     }
 
     /// Deletes an object, or has it begin to go: pods are ended by their kubelet, others wait for their finalizers.
@@ -213,17 +225,26 @@ impl Api {
     }
 
     /// One effect of the operator, answered as `apply` takes the answers.
-    pub fn apply(&mut self, effect: &Effect) -> Result<(), ApiError> {
-        let there = |result| match result {
-            Err(ApiError::Conflict) => Ok(()),
-            other => other,
-        };
+    pub fn apply(&mut self, effect: &Effect) -> Result<Did, ApiError> {
+        if let Effect::DeleteClaim { name, version, .. } = effect {
+            let seen = self.claims.live.get(name).and_then(|c| c.resource_version());
+            if seen.as_ref() != Some(version) {
+                return Ok(Did::Nothing);
+            }
+        }
+        match (effect, self.apply_one(effect)) {
+            (Effect::Create(_), Err(ApiError::Conflict)) => Ok(Did::Nothing),
+            (_, result) => result.map(|()| Did::It),
+        }
+    }
+
+    fn apply_one(&mut self, effect: &Effect) -> Result<(), ApiError> {
         let gone = |result| match result {
             Err(ApiError::Conflict | ApiError::NotFound) => Ok(()),
             other => other,
         };
         match effect {
-            Effect::Create(object) => there(match object {
+            Effect::Create(object) => match object {
                 Object::Service(it) => self.create((**it).clone()),
                 Object::Claim(it) => {
                     let mut claim = (**it).clone();
@@ -234,7 +255,7 @@ impl Api {
                 Object::Budget(it) => self.create((**it).clone()),
                 Object::Peer(it) => self.create((**it).clone()),
                 Object::Secret(_) => Ok(()),
-            }),
+            },
             Effect::Apply(Object::Budget(it)) => {
                 let spec = it.spec.clone();
                 match self.change::<PodDisruptionBudget>(&it.name_any(), None, |b| b.spec = spec) {
@@ -262,12 +283,8 @@ impl Api {
             },
             // Clusters here speak plain text: there are no Secrets.
             Effect::Apply(_) | Effect::Amend(_) => Ok(()),
-            Effect::DeleteClaim { name, uid, version } => {
-                let seen = self.claims.live.get(name).and_then(|c| c.resource_version());
-                match seen.as_ref() == Some(version) {
-                    true => gone(self.delete::<PersistentVolumeClaim>(name, Some(uid))),
-                    false => Ok(()),
-                }
+            Effect::DeleteClaim { name, uid, .. } => {
+                gone(self.delete::<PersistentVolumeClaim>(name, Some(uid)))
             }
             Effect::Delete { kind, name, uid } => gone(match kind {
                 Kind::Peer => self.delete::<EtcdPeer>(name, Some(uid)),

@@ -32,6 +32,7 @@ impl KubeWorld {
         self.make_pods();
         self.collect();
         self.release_claims();
+        self.grow_volumes();
         self.notice_pods();
     }
 
@@ -178,6 +179,24 @@ impl KubeWorld {
             self.pods.retain(|_, p| p.claim.as_deref() != Some(&uid));
             self.etcd.kill(Place(ordinal.0));
             self.etcd.node(Place(ordinal.0)).volumes.clear();
+        }
+    }
+
+    /// Volumes become as large as their claims ask for, in their own time.
+    fn grow_volumes(&mut self) {
+        let asks = |c: &PersistentVolumeClaim| {
+            let resources = c.spec.as_ref()?.resources.as_ref()?;
+            resources.requests.clone()
+        };
+        let has = |c: &PersistentVolumeClaim| c.status.as_ref().and_then(|s| s.capacity.clone());
+        let smaller = self.api.claims.live.values().filter(|c| has(c) != asks(c));
+        let smaller: Vec<String> = smaller.map(|c| c.name_any()).collect();
+        for name in smaller {
+            if self.rng.u8(..) < 60 {
+                let _ = self.api.change::<PersistentVolumeClaim>(&name, None, |c| {
+                    c.status.get_or_insert_default().capacity = asks(c);
+                });
+            }
         }
     }
 

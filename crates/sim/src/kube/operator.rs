@@ -1,26 +1,24 @@
-//! The operator, as it is: its own code decides on objects of the real types; here are only its requests, and all the
+//! The operator, as it is: its own pass decides what is asked for and in which order; here is who answers, and all the
 //! ways in which a pass is cut short.
 //!
-//! In: views that lag, each kind for itself; the members' answers. Out: requests, one after the other, perhaps over
-//! several ticks. Never: an effect before the memory is stored; a step without a Lease that covers it.
+//! In: views that lag, each kind for itself; the requests of [`reconcile::pass`]. Out: answers, perhaps some ticks later,
+//! or never. Never: a decision of the operator's made here.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use kube::{Resource, ResourceExt};
-use quorate_api::Cluster;
-use quorate_api::crd::{ClusterStatus, EtcdCluster};
-use quorate_core::model::{Basis, Observed, Outcome, Refused, Spec, StepKind, StepResult, Time, Token};
-use quorate_core::{Decision, Memory, Plan, Step, decide};
-use quorate_operator::cluster::build::{BuildContext, Images};
-use quorate_operator::cluster::execute::Executor;
+use futures::future::BoxFuture;
+use quorate_core::model::{Basis, Refused, StepKind, StepResult, Time};
+use quorate_core::{Plan, Step};
+use quorate_operator::cluster::build::Images;
+use quorate_operator::cluster::driver::View;
 use quorate_operator::cluster::gather::Seen;
-use quorate_operator::cluster::observe::{Look, Objects};
-use quorate_operator::cluster::pass::{asked, recalled, stored, wanted};
-use quorate_operator::cluster::upkeep::{Whole, growth, upkeep};
+use quorate_operator::cluster::reconcile::{self, Kept};
+use quorate_operator::cluster::upkeep::Whole;
 use quorate_operator::requests::effect::Effect;
+use quorate_operator::requests::trouble::Failed;
 
-use super::api::{ApiError, time};
+use super::api::ApiError;
+use super::driver::{Answer, Desk, Driven, Request, failed};
 use super::world::KubeWorld;
 use crate::etcd::{Asked, Operation, Place};
 
@@ -30,32 +28,25 @@ const LEASE: u64 = 30;
 const RENEW: u64 = 8;
 /// How long one effect may take: the Lease must hold for that long.
 const EFFECT: u64 = 16;
+/// The longest that it leaves a cluster alone.
 const AT_REST: u64 = 10;
+/// So many requests of a pass in one tick.
+const REQUESTS_MAX: usize = 100;
 /// EtcdCluster, EtcdPeer, claim, ReplicaSet, pod, Service, budget.
 pub const KINDS: usize = 7;
 
-/// Something that is left to do of a pass.
-#[derive(Clone, Debug)]
-enum Act {
-    Status(Box<ClusterStatus>),
-    Effect(Effect),
-    Step(Step),
-    Ran(StepKind),
-}
+type Pass = BoxFuture<'static, (Result<Option<std::time::Duration>, Failed>, Kept)>;
 
 /// A pass under way.
-#[derive(Clone, Debug)]
 struct Work {
-    resource: Arc<EtcdCluster>,
-    cluster: Cluster,
-    spec: Spec,
-    memory: Memory,
-    objects: Objects,
-    observed: Observed,
-    acts: VecDeque<Act>,
+    pass: Pass,
+    desk: Desk,
+    /// What it waits for, and since when.
+    request: Option<(Request, u64)>,
+    /// What etcd was asked, and until when its answer is waited for.
+    asked: Option<(Asked, u64)>,
 }
 
-#[derive(Clone, Debug)]
 pub struct Operator {
     pub id: u8,
     /// It does nothing before this tick.
@@ -69,17 +60,20 @@ pub struct Operator {
     renew_at: u64,
     due: u64,
     failures: u32,
-    replaced: Option<String>,
-    taken_up: bool,
-    last: Option<Outcome>,
+    kept: Kept,
     work: Option<Work>,
-    waiting: Option<(Asked, StepKind, u64)>,
     /// It dies after so many requests.
     pub dies_in: Option<u32>,
     /// So many answers of the API server are lost.
     pub loses_answers: u32,
     /// The plan it made last.
     pub plan: Option<Plan>,
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Operator {}", self.id)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,11 +95,8 @@ impl Operator {
             renew_at: from,
             due: from,
             failures: 0,
-            replaced: None,
-            taken_up: false,
-            last: None,
+            kept: Kept::default(),
             work: None,
-            waiting: None,
             dies_in: None,
             loses_answers: 0,
             plan: None,
@@ -125,20 +116,20 @@ impl Operator {
     fn covers(&self, now: u64) -> bool {
         now + EFFECT < self.tenure
     }
+
+    /// A request that may have an effect is made.
+    fn counted(&mut self) {
+        self.dies_in = self.dies_in.map(|n| n.saturating_sub(1));
+    }
 }
 
 impl KubeWorld {
     pub(super) fn operate(&mut self, index: usize) {
-        let mut me = self.operators[index].clone();
+        let away = Operator::new(0, u64::MAX, None);
+        let mut me = std::mem::replace(&mut self.operators[index], away);
         if me.asleep_until <= self.api.now {
             self.renew(&mut me);
-            if let Err(error) = self.go_on(&mut me) {
-                me.work = None;
-                me.failures += 1;
-                me.due = self.api.now + (1 << me.failures.min(6));
-                self.log
-                    .event("operator", format_args!("#{} fails: {error:?}", me.id));
-            }
+            self.go_on(&mut me);
             if me.dies_in == Some(0) {
                 self.log.event("operator", format_args!("#{} dies", me.id));
                 let back = self.api.now + self.rng.u64(2..30);
@@ -168,43 +159,175 @@ impl KubeWorld {
         }
     }
 
-    fn go_on(&mut self, me: &mut Operator) -> Result<(), ApiError> {
+    fn go_on(&mut self, me: &mut Operator) {
         let now = self.api.now;
-        if !self.poll(me) {
-            return Ok(());
-        }
         if me.work.is_none() && me.due <= now && me.tenure > now {
             me.due = now + 1;
             self.begin(me);
         }
-        while let Some(mut work) = me.work.take() {
-            if me.dies_in == Some(0) {
-                return Ok(());
-            }
-            let Some(act) = work.acts.pop_front() else {
-                me.failures = 0;
-                return Ok(());
+        for _ in 0..REQUESTS_MAX {
+            let Some(mut work) = me.work.take().filter(|_| me.dies_in != Some(0)) else {
+                return;
             };
-            let stops = self.act(me, &mut work, act)?;
-            me.dies_in = me.dies_in.map(|n| n.saturating_sub(1));
-            me.work = (!stops).then_some(work);
+            if let Some((request, since)) = work.request.take() {
+                let Some(answer) = self.answer(me, &mut work, &request, since) else {
+                    work.request = Some((request, since));
+                    me.work = Some(work);
+                    return;
+                };
+                work.desk.answer(answer);
+            }
+            work.desk.turn(self.now(), me.covers(now));
+            let polled = work.pass.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            self.hear(me, &work.desk);
+            match polled {
+                Poll::Ready((result, kept)) => return self.end(me, result, kept),
+                Poll::Pending => work.request = work.desk.request().map(|request| (request, now)),
+            }
+            me.work = Some(work);
             // Mostly all in one go; sometimes the world turns in between.
-            if me.waiting.is_some() || self.rng.u8(..) < 30 {
-                return Ok(());
+            if self.rng.u8(..) < 30 {
+                return;
             }
         }
-        Ok(())
+    }
+
+    fn end(&mut self, me: &mut Operator, result: Result<Option<std::time::Duration>, Failed>, kept: Kept) {
+        let now = self.api.now;
+        me.kept = kept;
+        match result {
+            Ok(pause) => {
+                me.failures = 0;
+                if pause.is_none() {
+                    // It is gone, and with it what was kept of it.
+                    me.kept = Kept::default();
+                }
+                let pause = pause.map_or(0, |pause| pause.as_millis() as u64);
+                me.due = now + pause.div_ceil(crate::TICK_MS).clamp(1, AT_REST);
+            }
+            Err(failed) => {
+                me.failures += 1;
+                me.due = now + (1 << me.failures.min(6));
+                let told = failed.told();
+                self.log
+                    .event("operator", format_args!("#{} fails: {told}", me.id));
+            }
+        }
+    }
+
+    /// Looks: from here on the pass asks.
+    fn begin(&mut self, me: &mut Operator) {
+        let now = self.api.now;
+        let names = self.names.clone();
+        let clusters = self.api.clusters.view(me.sees(0, now));
+        let services = self.api.services.view(me.sees(5, now));
+        let budgets = self.api.budgets.view(me.sees(6, now));
+        let view = View {
+            resource: clusters.get(&names.cluster).cloned(),
+            seen: Seen {
+                peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
+                claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
+                sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
+                pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
+            },
+            whole: Whole {
+                services: services.into_iter().map(|(n, s)| (n, (*s).clone())).collect(),
+                budget: budgets.get(&names.cluster).map(|b| (**b).clone()),
+            },
+        };
+        self.ids += 1;
+        let desk = Desk::new(self.ids);
+        let mut driven = Driven::new(&desk);
+        let mut kept = std::mem::take(&mut me.kept);
+        let pass = Box::pin(async move {
+            let images = Images::default();
+            let result = reconcile::pass(&mut driven, (&names, &images), view, &mut kept).await;
+            (result, kept)
+        });
+        me.work = Some(Work {
+            pass,
+            desk,
+            request: None,
+            asked: None,
+        });
+    }
+
+    /// What the pass tells besides its requests.
+    fn hear(&mut self, me: &mut Operator, desk: &Desk) {
+        if let Some(reason) = desk.held() {
+            self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
+        }
+        if let Some(plan) = desk.decided() {
+            self.tell(me, &plan);
+            me.plan = Some(plan);
+        }
+    }
+
+    /// Answers a request; `None` while the answer is waited for.
+    fn answer(
+        &mut self,
+        me: &mut Operator,
+        work: &mut Work,
+        request: &Request,
+        since: u64,
+    ) -> Option<Answer> {
+        let late = self.api.now.saturating_sub(since) > EFFECT;
+        Some(match request {
+            Request::Look(addresses) => Answer::Look(self.answers(addresses)),
+            // It takes no longer than the Lease was made sure of: see `trouble::in_time`.
+            Request::Status(_) if late => Answer::Status(Err(failed(ApiError::Away))),
+            Request::Peer(_) if late => Answer::Peer(Err(failed(ApiError::Away))),
+            Request::Effect(_) if late => Answer::Effect(Err(failed(ApiError::Away))),
+            Request::Status(next) => {
+                let result = self.request(me, |api| api.replace_status(next));
+                Answer::Status(result.map_err(failed))
+            }
+            Request::Peer(next) => {
+                let result = self.request(me, |api| api.replace_peer_status(next));
+                Answer::Peer(result.map_err(failed))
+            }
+            Request::Effect(effect) => {
+                self.say(me, effect);
+                self.judge_effect(me, effect);
+                self.change_of_mind(me, effect);
+                let result = self.request(me, |api| api.apply(effect));
+                Answer::Effect(result.map_err(failed))
+            }
+            Request::Change(step, observed) => {
+                let result = match work.asked {
+                    Some((asked, until)) => self.heard(asked, until)?,
+                    None if late => StepResult::Refused(Refused::Other("it is late".to_owned())),
+                    None => {
+                        self.reached("step", &format!("{:?}", step.kind()));
+                        self.log.event("step", format_args!("#{} {step}", me.id));
+                        me.counted();
+                        match self.ask_etcd(observed, step) {
+                            Sent::Here(result) => result,
+                            Sent::ToKubernetes => return Some(Answer::Change(None)),
+                            Sent::Asked(asked) => {
+                                work.asked = Some((asked, self.api.now + 8));
+                                return None;
+                            }
+                        }
+                    }
+                };
+                work.asked = None;
+                self.log_result(me, step.kind(), &result);
+                Answer::Change(Some(result))
+            }
+        })
     }
 
     /// Sends a request whose answer may be lost.
-    fn request(
+    fn request<T>(
         &mut self,
         me: &mut Operator,
-        how: impl FnOnce(&mut super::api::Api) -> Result<(), ApiError>,
-    ) -> Result<(), ApiError> {
+        how: impl FnOnce(&mut super::api::Api) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         if self.api_away() {
             return Err(ApiError::Away);
         }
+        me.counted();
         let result = how(&mut self.api);
         if me.loses_answers > 0 {
             me.loses_answers -= 1;
@@ -213,45 +336,11 @@ impl KubeWorld {
         result
     }
 
-    /// Does one thing of a pass; true if the pass ends here.
-    fn act(&mut self, me: &mut Operator, work: &mut Work, act: Act) -> Result<bool, ApiError> {
-        let now = self.api.now;
-        match act {
-            Act::Status(status) => {
-                if !me.covers(now) {
-                    return Ok(true);
-                }
-                let mut next = (*work.resource).clone();
-                next.status = Some(*status);
-                let changes = next.status != work.resource.status;
-                self.request(me, |api| api.replace_status(&next))?;
-                me.replaced = work.resource.resource_version().filter(|_| changes);
-            }
-            Act::Effect(effect) => {
-                self.say(me, &effect);
-                self.judge_effect(me, &effect);
-                self.request(me, |api| api.apply(&effect))?;
-                self.change_of_mind(me, &effect);
-            }
-            Act::Step(step) => {
-                if !me.covers(now) {
-                    return Ok(true);
-                }
-                self.reached("step", &format!("{:?}", step.kind()));
-                self.log.event("step", format_args!("#{} {step}", me.id));
-                if let Some(result) = self.ask_etcd(me, work, &step) {
-                    self.outcome(me, step.kind(), result);
-                } else if me.waiting.is_none() {
-                    self.ask_kubernetes(me, work, &step);
-                }
-            }
-            Act::Ran(kind) => {
-                if kind == StepKind::Start {
-                    self.outcome(me, kind, StepResult::Done);
-                }
-            }
+    fn log_result(&mut self, me: &Operator, step: StepKind, result: &StepResult) {
+        if *result != StepResult::Done {
+            self.log
+                .event("operator", format_args!("#{} {step:?}: {result:?}", me.id));
         }
-        Ok(false)
     }
 
     fn say(&mut self, me: &Operator, effect: &Effect) {
@@ -268,252 +357,67 @@ impl KubeWorld {
         }
     }
 
-    fn outcome(&mut self, me: &mut Operator, step: StepKind, result: StepResult) {
-        if result != StepResult::Done {
-            self.log
-                .event("operator", format_args!("#{} {step:?}: {result:?}", me.id));
-        }
-        me.last = Some(Outcome {
-            step,
-            result,
-            at: self.now(),
-        });
-    }
-
-    fn ask_kubernetes(&mut self, me: &mut Operator, work: &mut Work, step: &Step) {
-        let (images, names) = (Images::default(), self.names.clone());
-        let Some(owner) = work.resource.controller_owner_ref(&()) else {
-            return;
+    /// A step that etcd is asked for.
+    fn ask_etcd(&mut self, observed: &quorate_core::Observed, step: &Step) -> Sent {
+        let result = |error: crate::etcd::EtcdError| {
+            let refused = error.refused();
+            Sent::Here(refused.map_or(StepResult::Unclear("timeout".to_owned()), StepResult::Refused))
         };
-        let context = BuildContext {
-            names: &names,
-            cluster: &work.cluster,
-            owner: &owner,
-            images: &images,
-            trusted: None,
-        };
-        let executor = Executor {
-            context: &context,
-            memory: &work.memory,
-            objects: &work.objects,
-            config: &work.spec.config,
-        };
-        match executor.effects(step) {
-            Ok(done) => {
-                work.acts.push_front(Act::Ran(step.kind()));
-                for effect in done.effects.into_iter().rev() {
-                    work.acts.push_front(Act::Effect(effect));
-                }
+        let refused = |why: &str| Sent::Here(StepResult::Refused(Refused::Other(why.to_owned())));
+        let (operation, basis, except) = match step {
+            Step::MoveLeader { from, to } => {
+                let at = self.etcd.nodes.iter().find(|(_, n)| n.member() == Some(*from));
+                let at = at.map(|(p, _)| *p).filter(|p| self.etcd.linked(Place::SITE, *p));
+                return match at.map(|via| self.etcd.move_leader(via, *to)) {
+                    None => refused("the leader does not answer"),
+                    Some(Ok(())) => Sent::Here(StepResult::Done),
+                    Some(Err(error)) => result(error),
+                };
             }
-            Err(why) => self.outcome(me, step.kind(), StepResult::Refused(Refused::Other(why))),
-        }
-    }
-
-    /// A step that etcd is asked for; `None` if it is not, or if its answer is waited for.
-    fn ask_etcd(&mut self, me: &mut Operator, work: &Work, step: &Step) -> Option<StepResult> {
-        let (kind, basis) = (step.kind(), step_basis(step));
-        if let Step::MoveLeader { from, to } = step {
-            let at = self.etcd.nodes.iter().find(|(_, n)| n.member() == Some(*from));
-            let at = at.map(|(p, _)| *p).filter(|p| self.etcd.linked(Place::SITE, *p));
-            return Some(match at.map(|via| self.etcd.move_leader(via, *to)) {
-                None => StepResult::Refused(Refused::Other("the leader does not answer".to_owned())),
-                Some(Ok(())) => StepResult::Done,
-                Some(Err(error)) => error
-                    .refused()
-                    .map_or(StepResult::Unclear("timeout".to_owned()), StepResult::Refused),
-            });
-        }
-        let basis = basis?;
-        let except = match step {
-            Step::Remove { member, .. } => Some(*member),
-            _ => None,
+            Step::Write { ordinal, .. } => {
+                let via = Place(ordinal.0);
+                if !self.etcd.linked(Place::SITE, via) {
+                    return refused("it does not answer");
+                }
+                self.etcd.write_nothing(via);
+                return Sent::Here(StepResult::Done);
+            }
+            Step::AddLearner { ordinal, basis, .. } => (Operation::AddLearner(Place(ordinal.0)), basis, None),
+            Step::Promote { member, basis, .. } => (Operation::Promote(*member), basis, None),
+            Step::Remove { member, basis } => (Operation::Remove(*member), basis, Some(*member)),
+            _ => return Sent::ToKubernetes,
         };
-        let Some((via, view)) = self.quorum_view(&work.observed, except) else {
-            return Some(StepResult::Refused(Refused::Other(
-                "no healthy member to ask".to_owned(),
-            )));
+        let Some((via, view)) = self.quorum_view(observed, except) else {
+            return refused("no healthy member to ask");
         };
-        let (operation, is_done) = match step {
-            Step::AddLearner {
-                ordinal, peer_url, ..
-            } => (
-                Operation::AddLearner(Place(ordinal.0)),
-                view.members.iter().any(|m| m.peer_urls.contains(peer_url)),
-            ),
-            Step::Promote { member, .. } => (
-                Operation::Promote(*member),
-                view.members.iter().any(|m| m.id == *member && !m.learner),
-            ),
-            Step::Remove { member, .. } => (
-                Operation::Remove(*member),
-                view.members.iter().all(|m| m.id != *member),
-            ),
-            _ => return None,
+        let is_done = match step {
+            Step::AddLearner { peer_url, .. } => view.members.iter().any(|m| m.peer_urls.contains(peer_url)),
+            Step::Promote { member, .. } => view.members.iter().any(|m| m.id == *member && !m.learner),
+            Step::Remove { member, .. } => view.members.iter().all(|m| m.id != *member),
+            _ => false,
         };
         if is_done {
-            return Some(StepResult::Done);
+            return Sent::Here(StepResult::Done);
         }
-        if Basis::of(&view.members) != basis {
-            return Some(StepResult::Refused(Refused::Moved));
+        if Basis::of(&view.members) != *basis {
+            return Sent::Here(StepResult::Refused(Refused::Moved));
         }
         match self.etcd.ask(via, operation) {
-            Ok(asked) => {
-                me.waiting = Some((asked, kind, self.api.now + 8));
-                None
-            }
-            Err(error) => Some(
-                error
-                    .refused()
-                    .map_or(StepResult::Unclear("timeout".to_owned()), StepResult::Refused),
-            ),
+            Ok(asked) => Sent::Asked(asked),
+            Err(error) => result(error),
         }
     }
 
-    /// Waits for etcd's answer; true when there is none to wait for.
-    fn poll(&mut self, me: &mut Operator) -> bool {
-        let Some((asked, kind, until)) = me.waiting else {
-            return true;
-        };
+    /// etcd's answer; `None` while there is none.
+    fn heard(&mut self, asked: Asked, until: u64) -> Option<StepResult> {
         let linked = self.etcd.linked(Place::SITE, asked.via);
-        let result = match self.etcd.answer(asked).filter(|_| linked) {
-            Some(Ok(())) => StepResult::Done,
-            Some(Err(error)) => error
-                .refused()
-                .map_or(StepResult::Unclear("timeout".to_owned()), StepResult::Refused),
-            None if self.api.now >= until => StepResult::Unclear("timeout".to_owned()),
-            None => return false,
-        };
-        me.waiting = None;
-        if kind == StepKind::Remove && result == StepResult::Done {
-            self.etcd.write_nothing(asked.via);
-        }
-        self.outcome(me, kind, result);
-        true
-    }
-
-    /// Looks and plans: from here on the pass is a list of things to do.
-    fn begin(&mut self, me: &mut Operator) {
-        let now = self.api.now;
-        let clusters = self.api.clusters.view(me.sees(0, now));
-        let Some(resource) = clusters.get(&self.names.cluster).cloned() else {
-            // It is gone, and with it what was kept of it.
-            (me.replaced, me.taken_up, me.last) = (None, false, None);
-            return;
-        };
-        if me.replaced.is_some() && me.replaced == resource.resource_version() {
-            return;
-        }
-        me.replaced = None;
-        let names = self.names.clone();
-        let seen = self.seen(me);
-        let services = self.api.services.view(me.sees(5, now));
-        let whole = Whole {
-            services: services.into_iter().map(|(n, s)| (n, (*s).clone())).collect(),
-            budget: self
-                .api
-                .budgets
-                .view(me.sees(6, now))
-                .get(&names.cluster)
-                .map(|b| (**b).clone()),
-        };
-        let stored = match stored(&resource) {
-            Ok(stored) => stored,
-            Err(why) => return self.broke(super::world::KubeBreak::NoConvergence, why),
-        };
-        let asked = match asked(&resource, stored.as_ref()) {
-            Ok(asked) => asked,
-            Err(why) => return self.broke(super::world::KubeBreak::NoConvergence, why),
-        };
-        let cluster = asked.cluster;
-        let Some(owner) = resource.controller_owner_ref(&()) else {
-            return;
-        };
-        let images = Images::default();
-        let context = BuildContext {
-            names: &names,
-            cluster: &cluster,
-            owner: &owner,
-            images: &images,
-            trusted: None,
-        };
-        let spec = Spec {
-            frozen: asked.frozen,
-            ..wanted(&context)
-        };
-        let objects = seen.objects(&names, &resource.uid().unwrap_or_default());
-        let mut before = stored.unwrap_or_else(|| recalled(&cluster, &names, &objects));
-        if !me.taken_up {
-            me.taken_up = true;
-            before = before.taken_up();
-        }
-        self.ids += 1;
-        let look = Look {
-            names: &names,
-            spec: &spec,
-            memory: &before,
-            tls: cluster.tls,
-            at: self.now(),
-            last: me.last.take(),
-            token: Token(format!("token-{}", self.ids)),
-        };
-        let observed = look.observed(&objects, self.answers(&objects));
-        let Decision { plan, mut memory } = decide(&spec, &observed, &before, self.now());
-        memory.manifest = asked.manifest;
-        self.tell(me, &plan);
-        let show = quorate_operator::cluster::status::Seen {
-            names: &names,
-            spec: &spec,
-            observed: &observed,
-            plan: &plan,
-            memory: &memory,
-            peers: seen.peers.len(),
-            generation: resource.metadata.generation,
-            warnings: &[],
-            trouble: None,
-            now: time(now).0,
-        };
-        let last = resource.status.clone().unwrap_or_default();
-        let next = show.cluster(&last);
-        if !me.covers(now) {
-            return;
-        }
-        let mut acts = VecDeque::new();
-        if !spec.paused {
-            let quorum = observed.quorum.as_ref();
-            let voters = quorum.map(|q| q.members.iter().filter(|m| !m.learner).count());
-            let done = upkeep(&context, &memory, &objects, &whole, voters);
-            acts.extend(done.effects.into_iter().map(Act::Effect));
-        }
-        acts.extend(plan.steps.iter().cloned().map(Act::Step));
-        if !spec.paused {
-            acts.extend(growth(&context, &objects).effects.into_iter().map(Act::Effect));
-        }
-        // Also when it says what is there already: that fails if it is not what was read any more.
-        if next != last || !acts.is_empty() {
-            acts.push_front(Act::Status(Box::new(next)));
-        }
-        let rest = plan.steps.is_empty() && plan.waits.is_empty();
-        let pause = (plan.next_look.as_millis() as u64).div_ceil(crate::TICK_MS);
-        me.due = now + if rest { AT_REST } else { pause.clamp(1, AT_REST) };
-        me.plan = Some(plan);
-        me.work = Some(Work {
-            resource,
-            cluster,
-            spec,
-            memory,
-            objects,
-            observed,
-            acts,
-        });
-    }
-
-    fn seen(&self, me: &mut Operator) -> Seen {
-        let now = self.api.now;
-        Seen {
-            peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
-            claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
-            sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
-            pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
+        match self.etcd.answer(asked).filter(|_| linked) {
+            Some(Ok(())) => Some(StepResult::Done),
+            Some(Err(error)) => {
+                let refused = error.refused();
+                Some(refused.map_or(StepResult::Unclear("timeout".to_owned()), StepResult::Refused))
+            }
+            None => (self.api.now >= until).then(|| StepResult::Unclear("timeout".to_owned())),
         }
     }
 
@@ -561,11 +465,11 @@ impl KubeWorld {
     }
 }
 
-fn step_basis(step: &Step) -> Option<Basis> {
-    match step {
-        Step::AddLearner { basis, .. } | Step::Promote { basis, .. } | Step::Remove { basis, .. } => {
-            Some(*basis)
-        }
-        _ => None,
-    }
+/// What asking for a step came to.
+enum Sent {
+    Here(StepResult),
+    /// Its answer comes later.
+    Asked(Asked),
+    /// etcd is not asked for this.
+    ToKubernetes,
 }

@@ -40,6 +40,7 @@ impl Fixture {
             config: "c".into(),
             paused: false,
             frozen: None,
+            storage: None,
         };
         let observed = Observed {
             at: Time(100_000),

@@ -261,6 +261,11 @@ fn members_nobody_here_added_are_left_alone_and_hold_up_changes() {
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["UnknownMember"]));
 }
 
+const REMOVE_ONE_OF_TWO: [&str; 2] = [
+    "remove member a1 from the cluster",
+    "have member 0 write an entry, so that it knows it is alone",
+];
+
 #[test]
 fn the_last_voter_is_never_the_one_to_go() {
     let mut f = Fixture::healthy(2);
@@ -272,7 +277,7 @@ fn the_last_voter_is_never_the_one_to_go() {
     assert_eq!(f.steps(), ["add member 0 (https://127.0.0.1:2380) as a learner"]);
     f.join(0, false);
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
-    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
+    assert_eq!(f.steps(), REMOVE_ONE_OF_TWO);
 }
 
 #[test]
@@ -300,7 +305,7 @@ fn of_two_voters_the_one_that_stays_must_lead_before_the_other_goes() {
         assert_eq!(f.steps(), ["move leadership from member a1 to member a0"]);
     }
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
-    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
+    assert_eq!(f.steps(), REMOVE_ONE_OF_TWO);
 }
 
 #[test]
@@ -324,6 +329,7 @@ fn storage(record: Option<(u32, bool)>) -> Option<Storage> {
             version: "1".into(),
         },
         in_use: false,
+        size: StorageSize::default(),
         record: record.map(|(generation, started)| (Generation(generation), started)),
     })
 }
@@ -382,4 +388,38 @@ fn storage_is_deleted_only_where_it_is_known_what_it_holds() {
     for unknown in [None, Some((0, true)), Some((1, true)), Some((1, false))] {
         assert_eq!(left(unknown), [""; 0], "{unknown:?}");
     }
+}
+
+#[test]
+fn storage_grows_one_member_at_a_time_and_never_shrinks() {
+    let mut f = Fixture::healthy(3);
+    let size = |f: &mut Fixture, n: u32, asked: u64, holds: u64| {
+        let mut grown = storage(Some((0, true)));
+        if let Some(storage) = &mut grown {
+            (storage.size.asked, storage.size.holds) = (Some(asked), Some(holds));
+        }
+        f.view(n).storage = grown;
+    };
+    (0..3).for_each(|n| size(&mut f, n, 10, 10));
+    f.spec.storage = Some(20);
+    let grow = |n| [format!("have the storage of member {n} grow to 20 bytes")];
+    assert_eq!(f.steps(), grow(0));
+    size(&mut f, 0, 20, 10);
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["StorageGrowing"]));
+    size(&mut f, 0, 20, 20);
+    assert_eq!(f.steps(), grow(1));
+    f.view(1).deletion_pending = true;
+    assert!(f.steps().iter().all(|s| !s.contains("storage")), "it is going");
+    f.view(1).deletion_pending = false;
+    f.kill(2);
+    assert!(
+        f.steps().iter().all(|s| !s.contains("storage")),
+        "the others are no quorum"
+    );
+    f.spec.storage = Some(5);
+    assert!(
+        f.steps().iter().all(|s| !s.contains("storage")),
+        "it is never taken back"
+    );
 }

@@ -191,7 +191,11 @@ fn no_member_goes_where_another_cannot_follow() {
     }
     f.spec.version = mid;
     f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
-    assert_eq!(f.steps(), ["stop member 2"]);
+    let steps = [
+        "have member 2 write an entry, before its upgrade",
+        "stop member 2",
+    ];
+    assert_eq!(f.steps(), steps);
     let slot = f.memory.slots.get_mut(&o(2)).unwrap();
     (slot.version, slot.served) = (Some(mid), Some(mid));
     f.kill(2).spec.version = Version::new(3, 6, 14);

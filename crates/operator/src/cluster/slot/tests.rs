@@ -16,6 +16,7 @@ fn spec() -> Spec {
         config: "config-0".to_owned(),
         paused: false,
         frozen: None,
+        storage: None,
     }
 }
 

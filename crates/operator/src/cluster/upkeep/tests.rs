@@ -62,32 +62,6 @@ fn a_peer_that_nobody_owns_is_taken_up_with_what_it_has() {
 }
 
 #[test]
-fn a_claim_asks_for_more_and_never_for_less() {
-    let ground = Ground0::new(); // It wants 1Gi.
-    let asked = |asks_for: Option<&str>, ordinal| {
-        let mut slot = slot(&[], recorded("volume-1"));
-        slot.claim.as_mut().unwrap().asks_for = asks_for.map(str::to_owned);
-        let objects = Objects {
-            slots: [(Ordinal(ordinal), slot)].into(),
-        };
-        let requests = growth(&ground.context(), &objects);
-        assert_eq!(requests.effects.len(), requests.news.len());
-        requests
-            .effects
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-    };
-    let grows = "have PersistentVolumeClaim c-0 ask for 1Gi";
-    assert_eq!(asked(Some("500Mi"), 0), [grows]);
-    assert_eq!(asked(Some("1000Mi"), 0), [grows]);
-    for enough in [Some("1Gi"), Some("1024Mi"), Some("2Gi"), Some("gibberish"), None] {
-        assert_eq!(asked(enough, 0), [""; 0], "{enough:?}");
-    }
-    assert_eq!(asked(Some("500Mi"), 4), [""; 0], "it is not wanted any more");
-}
-
-#[test]
 fn the_services_are_made_and_at_rest_nothing_is() {
     let ground = Ground0::new();
     let requests = upkeep(

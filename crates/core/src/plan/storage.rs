@@ -1,0 +1,44 @@
+//! Storage that is to grow: one member's at a time, while the others are a healthy quorum.
+//!
+//! Some storage grows only when its member is restarted, and some fails to: what happens to the first is seen before the
+//! next is asked.
+
+use super::pass::Pass;
+use super::{Step, WaitReason};
+use crate::model::Ordinal;
+
+impl Pass<'_> {
+    pub fn grow_storage(&mut self) {
+        let Some(to) = self.spec.storage else { return };
+        let wanted: Vec<Ordinal> = (0..self.spec.replicas).map(Ordinal).collect();
+        let size = |pass: &Self, o: &Ordinal| pass.view(*o).and_then(|v| Some(v.storage.as_ref()?.size));
+        if let Some(ordinal) = wanted.iter().find(|o| size(self, o).is_some_and(|s| s.grows())) {
+            let name = self.spec.member_name(*ordinal);
+            let detail = format!("the storage of {name} was asked to grow and has not yet");
+            return self.wait(WaitReason::StorageGrowing, Some(*ordinal), detail);
+        }
+        let smaller = |o: &&Ordinal| {
+            size(self, o)
+                .and_then(|s| s.asked)
+                .is_some_and(|asked| asked < to)
+        };
+        let Some(&ordinal) = wanted.iter().find(smaller) else {
+            return;
+        };
+        let Some(view) = self.view(ordinal).filter(|v| !v.deletion_pending) else {
+            return;
+        };
+        let member = self.voters().into_iter().find(|k| k.ordinal == Some(ordinal));
+        if let Some(member) = member
+            && !self.guards.disturbance(self.others(member.listed.id))
+        {
+            let name = self.spec.member_name(ordinal);
+            let detail = format!("the storage of {name} must wait: the others are no quorum without it");
+            return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+        }
+        if let Some(storage) = &view.storage {
+            let storage = storage.id.clone();
+            self.step(Step::Grow { ordinal, storage, to });
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A pass driven by the API server and the members: every request of the operator is made here.
+//!
+//! In: requests of [`super::reconcile`]. Out: their answers. Never: a request that could outlast the Lease.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
+use quorate_client::{Address, Answers, Members};
+use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Token};
+use quorate_core::{Memory, Plan, Step};
+use serde_json::json;
+
+use super::build::{BuildContext, Images};
+use super::driver::{Driver, View};
+use super::observe::Objects;
+use super::reconcile;
+use crate::names::Names;
+use crate::requests::apply::{Did, FIELD_MANAGER, apply, is, plain};
+use crate::requests::effect::{Effect, News};
+use crate::requests::events::Reporter;
+use crate::requests::trouble::{EFFECT_LIMIT, Failed, in_time};
+use crate::runtime::figures::Figures;
+use crate::runtime::lease::Tenure;
+use crate::runtime::watch::Watches;
+use crate::tls::secure::{self, Secured};
+
+/// What all passes share.
+#[derive(Clone)]
+pub struct Shared {
+    pub client: Client,
+    pub watches: Watches,
+    /// Where images come from.
+    pub images: Arc<Images>,
+    /// Whether it may act.
+    pub tenure: Tenure,
+    pub reporter: Reporter,
+    pub figures: Arc<Figures>,
+    /// What certificates are made with.
+    pub certificates: Arc<secure::Settings>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+/// What is kept of one cluster between passes, in this process only. Nothing in it is needed to go on.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub(crate) pass: reconcile::Kept,
+    members: Members,
+    certificates: secure::Kept,
+}
+
+impl Shared {
+    /// One pass over `names`. `None`: the cluster is gone.
+    pub async fn pass(&self, names: &Names, kept: &mut Kept) -> Result<Option<Duration>, Failed> {
+        let view = View {
+            resource: self.watches.cluster(names),
+            seen: self.watches.seen(names),
+            whole: self.watches.whole(names),
+        };
+        let mut driver = Live {
+            shared: self,
+            names,
+            members: &mut kept.members,
+            certificates: &mut kept.certificates,
+        };
+        reconcile::pass(&mut driver, (names, &self.images), view, &mut kept.pass).await
+    }
+
+    /// Replaces the status of an EtcdCluster under the resourceVersion that was read. Out: the new resourceVersion.
+    pub(crate) async fn store_status(
+        &self,
+        resource: &EtcdCluster,
+        status: ClusterStatus,
+    ) -> Result<Option<String>, Failed> {
+        let namespace = resource.namespace().unwrap_or_default();
+        let clusters: Api<DynamicObject> = Api::namespaced_with(
+            self.client.clone(),
+            &namespace,
+            &ApiResource::erase::<EtcdCluster>(&()),
+        );
+        let mut next = resource.clone();
+        next.status = Some(status);
+        let (name, params) = (resource.name_any(), PostParams::default());
+        let written = async { clusters.replace_status(&name, &params, &plain(&next)?).await };
+        let written = in_time("store the status of the EtcdCluster", written).await?;
+        Ok(written.resource_version())
+    }
+}
+
+struct Live<'a> {
+    shared: &'a Shared,
+    names: &'a Names,
+    members: &'a mut Members,
+    certificates: &'a mut secure::Kept,
+}
+
+impl Driver for Live<'_> {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn covers(&self) -> bool {
+        self.shared.tenure.covers(EFFECT_LIMIT)
+    }
+
+    fn fresh_token(&mut self) -> Token {
+        let Names {
+            namespace, cluster, ..
+        } = self.names;
+        Token(format!("{namespace}-{cluster}-{:016x}", fastrand::u64(..)))
+    }
+
+    fn secure<'a>(
+        &'a mut self,
+        context: &'a BuildContext<'a>,
+        objects: &'a Objects,
+        memory: &'a Memory,
+    ) -> BoxFuture<'a, Result<Secured, Failed>> {
+        Box::pin(async move {
+            let secured = self.shared.secure(context, objects, memory, self.certificates);
+            let secured = secured.await?;
+            if let Secured::Ready(material, _) | Secured::Frozen(material, _) = &secured {
+                self.members.renew(Some(material.tls.clone()));
+            }
+            Ok(secured)
+        })
+    }
+
+    fn look<'a>(&'a mut self, addresses: &'a BTreeMap<Ordinal, Address>) -> BoxFuture<'a, Answers> {
+        self.members.keep_only(|ordinal| addresses.contains_key(&ordinal));
+        Box::pin(self.members.look(addresses))
+    }
+
+    fn change<'a>(&'a mut self, step: &'a Step, observed: &'a Observed) -> BoxFuture<'a, Option<StepResult>> {
+        Box::pin(self.members.execute(step, observed))
+    }
+
+    fn store_status<'a>(
+        &'a mut self,
+        resource: &'a EtcdCluster,
+        status: ClusterStatus,
+    ) -> BoxFuture<'a, Result<Option<String>, Failed>> {
+        Box::pin(self.shared.store_status(resource, status))
+    }
+
+    fn store_peer_status<'a>(
+        &'a mut self,
+        peer: &'a EtcdPeer,
+        status: PeerStatus,
+    ) -> BoxFuture<'a, Result<(), Failed>> {
+        let client = self.shared.client.clone();
+        let resource = ApiResource::erase::<EtcdPeer>(&());
+        let peers: Api<DynamicObject> = Api::namespaced_with(client, &self.names.namespace, &resource);
+        let patch = Patch::Merge(json!({"metadata": {"uid": peer.uid()}, "status": status}));
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let written = async move {
+            match peers.patch_status(&peer.name_any(), &params, &patch).await {
+                // It is gone, or another is there.
+                Err(error) if is(&error, 404) || is(&error, 409) => Ok(()),
+                other => other.map(drop),
+            }
+        };
+        Box::pin(in_time("store the status of an EtcdPeer", written))
+    }
+
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Did, Failed>> {
+        let asked = apply(&self.shared.client, &self.names.namespace, effect);
+        Box::pin(in_time(effect.to_string(), asked))
+    }
+
+    fn tell<'a>(&'a mut self, resource: &'a EtcdCluster, news: &'a News) -> BoxFuture<'a, ()> {
+        Box::pin(self.shared.reporter.tell(resource, news))
+    }
+
+    fn decided(&mut self, spec: &Spec, observed: &Observed, plan: &Plan) {
+        self.shared.figures.seen(self.names, spec, observed, plan);
+    }
+
+    fn held(&mut self, reason: &'static str) {
+        self.shared.figures.held(self.names, reason);
+    }
+}

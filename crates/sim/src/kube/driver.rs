@@ -1,0 +1,222 @@
+//! A pass driven by the simulator: its requests lie on a desk until the world answers them.
+//!
+//! In: requests of the operator's pass. Out: answers, when the world gives them. Never: an answer to another request.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::core::Status;
+use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
+use quorate_client::{Address, Answers};
+use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Time, Token};
+use quorate_core::{Memory, Plan, Step};
+use quorate_operator::cluster::build::BuildContext;
+use quorate_operator::cluster::driver::Driver;
+use quorate_operator::cluster::observe::Objects;
+use quorate_operator::requests::apply::Did;
+use quorate_operator::requests::effect::{Effect, News};
+use quorate_operator::requests::trouble::Failed;
+use quorate_operator::tls::secure::Secured;
+
+use super::api::ApiError;
+
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Look(BTreeMap<Ordinal, Address>),
+    Change(Box<Step>, Box<Observed>),
+    Status(Box<EtcdCluster>),
+    Peer(Box<EtcdPeer>),
+    Effect(Box<Effect>),
+}
+
+#[derive(Debug)]
+pub(super) enum Answer {
+    Look(Answers),
+    Change(Option<StepResult>),
+    /// The new resourceVersion.
+    Status(Result<Option<String>, Failed>),
+    Peer(Result<(), Failed>),
+    Effect(Result<Did, Failed>),
+}
+
+/// What a request of the API server came to, as the operator is told.
+pub(super) fn failed(error: ApiError) -> Failed {
+    let doing = "ask the API server".to_owned();
+    let code = match error {
+        ApiError::Away => return Failed::Slow { doing },
+        ApiError::NotFound => 404,
+        ApiError::Conflict => 409,
+    };
+    let status = Status::failure(&format!("{error:?}"), "").with_code(code);
+    Failed::Api {
+        doing,
+        source: Box::new(kube::Error::Api(Box::new(status))),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Papers {
+    now: Time,
+    covers: bool,
+    tokens: u64,
+    request: Option<Request>,
+    answer: Option<Answer>,
+    decided: Option<Plan>,
+    held: Option<&'static str>,
+}
+
+/// The world's side of the desk.
+#[derive(Clone, Debug)]
+pub(super) struct Desk(Arc<Mutex<Papers>>);
+
+impl Desk {
+    pub(super) fn new(number: u64) -> Desk {
+        let papers = Papers {
+            tokens: number,
+            ..Papers::default()
+        };
+        Desk(Arc::new(Mutex::new(papers)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Papers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is `now`; does the Lease outlive one more request?
+    pub(super) fn turn(&self, now: Time, covers: bool) {
+        let mut papers = self.lock();
+        (papers.now, papers.covers) = (now, covers);
+    }
+
+    pub(super) fn answer(&self, answer: Answer) {
+        self.lock().answer = Some(answer);
+    }
+
+    pub(super) fn request(&self) -> Option<Request> {
+        self.lock().request.take()
+    }
+
+    /// The plan that was made, once.
+    pub(super) fn decided(&self) -> Option<Plan> {
+        self.lock().decided.take()
+    }
+
+    /// Why none was made, once.
+    pub(super) fn held(&self) -> Option<&'static str> {
+        self.lock().held.take()
+    }
+}
+
+/// The pass's side of the desk.
+#[derive(Debug)]
+pub(super) struct Driven(Desk);
+
+impl Driven {
+    pub(super) fn new(desk: &Desk) -> Driven {
+        Driven(desk.clone())
+    }
+
+    /// Lays down a request, and waits for an answer that `read` can read.
+    fn ask<'a, T: 'a>(
+        &'a mut self,
+        request: Request,
+        read: impl Fn(Answer) -> Option<T> + Send + 'a,
+    ) -> BoxFuture<'a, T> {
+        self.0.lock().request = Some(request);
+        Box::pin(poll_fn(move |_| {
+            match self.0.lock().answer.take().and_then(&read) {
+                Some(answer) => Poll::Ready(answer),
+                None => Poll::Pending,
+            }
+        }))
+    }
+}
+
+impl Driver for Driven {
+    fn now(&self) -> Timestamp {
+        let now = i64::try_from(self.0.lock().now.0).unwrap_or(0);
+        Timestamp::from_millisecond(now).unwrap_or_default()
+    }
+
+    fn covers(&self) -> bool {
+        self.0.lock().covers
+    }
+
+    fn fresh_token(&mut self) -> Token {
+        Token(format!("token-{}", self.0.lock().tokens))
+    }
+
+    fn secure<'a>(
+        &'a mut self,
+        _: &'a BuildContext<'a>,
+        _: &'a Objects,
+        _: &'a Memory,
+    ) -> BoxFuture<'a, Result<Secured, Failed>> {
+        let why = "clusters speak plain text here".to_owned();
+        Box::pin(async { Ok(Secured::Held(why)) })
+    }
+
+    fn look<'a>(&'a mut self, addresses: &'a BTreeMap<Ordinal, Address>) -> BoxFuture<'a, Answers> {
+        self.ask(Request::Look(addresses.clone()), |answer| match answer {
+            Answer::Look(answers) => Some(answers),
+            _ => None,
+        })
+    }
+
+    fn change<'a>(&'a mut self, step: &'a Step, seen: &'a Observed) -> BoxFuture<'a, Option<StepResult>> {
+        let request = Request::Change(Box::new(step.clone()), Box::new(seen.clone()));
+        self.ask(request, |answer| match answer {
+            Answer::Change(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    fn store_status<'a>(
+        &'a mut self,
+        resource: &'a EtcdCluster,
+        status: ClusterStatus,
+    ) -> BoxFuture<'a, Result<Option<String>, Failed>> {
+        let mut next = resource.clone();
+        next.status = Some(status);
+        self.ask(Request::Status(Box::new(next)), |answer| match answer {
+            Answer::Status(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    fn store_peer_status<'a>(
+        &'a mut self,
+        peer: &'a EtcdPeer,
+        status: PeerStatus,
+    ) -> BoxFuture<'a, Result<(), Failed>> {
+        let mut next = peer.clone();
+        next.status = Some(status);
+        self.ask(Request::Peer(Box::new(next)), |answer| match answer {
+            Answer::Peer(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Did, Failed>> {
+        self.ask(Request::Effect(Box::new(effect.clone())), |answer| match answer {
+            Answer::Effect(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    fn tell<'a>(&'a mut self, _: &'a EtcdCluster, _: &'a News) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn decided(&mut self, _: &Spec, _: &Observed, plan: &Plan) {
+        self.0.lock().decided = Some(plan.clone());
+    }
+
+    fn held(&mut self, reason: &'static str) {
+        self.0.lock().held = Some(reason);
+    }
+}
