@@ -42,11 +42,11 @@ impl Pass<'_> {
                     self.tell_ill(ordinal, view.status.is_some());
                 }
                 (Process::Stopping, _) => {
-                    self.wait(
-                        WaitReason::MemberStopping,
-                        Some(ordinal),
-                        format!("{name} is stopping"),
-                    );
+                    let detail = match &view.place {
+                        Place::Preparing { why } => format!("{name} is stopping: {why}"),
+                        _ => format!("{name} is stopping"),
+                    };
+                    self.wait(WaitReason::MemberStopping, Some(ordinal), detail);
                 }
                 _ => {}
             }

@@ -16,6 +16,9 @@ use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, ROLE_LABEL, VERSION
 /// How it begins when no node was found for a pod.
 pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
 
+/// A pod whose time is over by this much is one that its node does not end.
+const LINGERS_MS: u64 = 60_000;
+
 /// Kubelet's word for a container that needed more memory than it may have.
 const STARVED: &str = "OOMKilled";
 
@@ -27,6 +30,9 @@ pub struct PodState {
     pub created: Time,
     /// It was told to go.
     pub terminating: bool,
+    /// When it should be gone, if it was told to go.
+    pub gone_by: Option<Time>,
+    pub node: Option<String>,
     /// What it was made for: the volume, the version, the configuration.
     pub made_for: Option<MadeFor>,
     /// Its member's role, as its labels have it.
@@ -97,6 +103,8 @@ impl PodState {
             uid,
             created: meta.creation_timestamp.as_ref().map_or(Time(0), time),
             terminating: meta.deletion_timestamp.is_some(),
+            gone_by: meta.deletion_timestamp.as_ref().map(time),
+            node: pod.spec.as_ref().and_then(|s| s.node_name.clone()),
             made_for,
             role: pod.labels().get(ROLE_LABEL).cloned(),
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
@@ -104,6 +112,35 @@ impl PodState {
             ready: ready(pod),
             report: report.and_then(Result::ok),
         }
+    }
+}
+
+impl PodState {
+    /// Should it have been gone for long? Its node does not answer then, or is gone for good.
+    pub fn lingers(&self, now: Time) -> bool {
+        self.gone_by
+            .is_some_and(|by| now.0.saturating_sub(by.0) > LINGERS_MS)
+    }
+
+    /// Has it seen its volume? Only one pod at a time can.
+    pub fn has_looked(&self) -> bool {
+        !matches!(self.stage, Stage::Coming(_) | Stage::Refused(_) | Stage::Over)
+    }
+
+    /// What is waited for while it goes.
+    pub fn going(&self, now: Time) -> String {
+        let on = self
+            .node
+            .as_ref()
+            .map_or(String::new(), |node| format!(" on node {node}"));
+        let name = &self.name;
+        if self.lingers(now) {
+            return format!(
+                "pod {name}{on} should have been gone for a minute: the node does not answer; bring it back, or delete \
+                 the pod with --force once nothing runs there any more"
+            );
+        }
+        format!("pod {name}{on} is being ended")
     }
 }
 

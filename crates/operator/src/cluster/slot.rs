@@ -226,16 +226,22 @@ impl SlotObjects {
         // newer pod's does, the older one's does not.
         let newest = self.pods.iter().rfind(alive);
         let replaced = newest.is_some_and(|p| !p.terminating && matches!(p.stage, Stage::Running { .. }));
-        let mut going = self.pods.iter().filter(|p| p.terminating || !owned);
-        if !(owned && replaced) && going.any(|p| alive(&p)) {
-            return (Process::Stopping, Place::Ready);
+        // A pod that its node does not end holds up nobody else: not where there is to be no other, nor once another has
+        // got hold of the volume.
+        let looked = self.pod().is_some_and(PodState::has_looked);
+        let left_behind = |p: &PodState| p.lingers(now) && (!owned || looked);
+        let going = self.pods.iter().filter(|p| p.terminating || !owned);
+        let mut going = going.filter(|p| alive(p) && !left_behind(p));
+        if let Some(pod) = going.next().filter(|_| !(owned && replaced)) {
+            return (Process::Stopping, preparing(&pod.going(now)));
         }
         let Some(peer) = self.peer.as_ref().filter(|p| !p.deleting) else {
             if let Some(Owner::Other(whose)) = self.peer.as_ref().map(|p| &p.owner) {
                 return (stopped, preparing(whose));
             }
             let claim_goes = self.claim.as_ref().is_some_and(|c| c.deleting);
-            let going = self.peer.is_some() || !self.pods.is_empty() || self.set.is_some() || claim_goes;
+            let pods = self.pods.iter().any(|p| !left_behind(p));
+            let going = self.peer.is_some() || pods || self.set.is_some() || claim_goes;
             return (
                 stopped,
                 if going {

@@ -94,6 +94,8 @@ mod tests {
                     uid: format!("pod-{n}"),
                     created: Time(1),
                     terminating: false,
+                    gone_by: None,
+                    node: None,
                     made_for: Some(MadeFor {
                         generation,
                         version,

@@ -180,6 +180,42 @@ fn what_a_lost_node_left_does_not_hide_the_pod_that_runs() {
 }
 
 #[test]
+fn a_pod_that_its_dead_node_does_not_end_holds_up_nobody_and_is_named() {
+    let running = etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}));
+    let mut slot = slot(&[running]);
+    let dead = &mut slot.pods[0];
+    (dead.terminating, dead.node) = (true, Some("node-2".to_owned()));
+    dead.gone_by = Some(Time(NOW.0 - 60_000));
+    let stopping = |slot: &SlotObjects| {
+        let view = view(slot, &known());
+        let why = match view.place {
+            Place::Preparing { why } => why,
+            other => format!("{other:?}"),
+        };
+        (view.process == Process::Stopping).then_some(why)
+    };
+    let going = "pod c-0-abcde on node node-2 is being ended";
+    assert_eq!(stopping(&slot).as_deref(), Some(going));
+    slot.pods[0].gone_by = Some(Time(NOW.0 - 60_001));
+    let lingers = stopping(&slot).unwrap();
+    assert!(
+        lingers.contains("pod c-0-abcde on node node-2 should have been gone"),
+        "{lingers}"
+    );
+    // Another has got hold of the volume: it is the one that counts.
+    let parked = at_the_gate(&report(data(), None));
+    slot.add_pod(&pod(parked));
+    (slot.pods[1].created, slot.pods[1].name) = (NOW, "c-0-fghij".to_owned());
+    assert_eq!(stopping(&slot), None);
+    slot.pods[1].stage = Stage::Coming("its pod cannot be scheduled".to_owned());
+    assert!(stopping(&slot).is_some(), "the volume may still be there");
+    // Where there is to be none, it is not waited for.
+    slot.pods.truncate(1);
+    (slot.peer, slot.set) = (None, None);
+    assert_eq!(view(&slot, &known()).place, Place::Absent);
+}
+
+#[test]
 fn it_is_said_why_there_is_no_pod() {
     let why = |slot: &SlotObjects| match view(slot, &known()).place {
         Place::Preparing { why, .. } => why,
