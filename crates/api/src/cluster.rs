@@ -77,6 +77,9 @@ pub struct ClusterSpec {
     /// quorate makes and renews. Whether it is on, and whose the certificates are, cannot be changed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// How quorate logs in where etcd's authentication is enabled. Not needed with TLS: quorate's certificate is root's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
     /// etcd's own settings. What is left out is etcd's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Options>,
@@ -132,6 +135,21 @@ pub struct Tls {
     /// Your own certificate between members. Absent: quorate makes and renews one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<TlsSecret>,
+}
+
+/// How quorate logs in where etcd's authentication is enabled.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Auth {
+    /// The name of a Secret in the cluster's namespace: its key password is that of the user root; a key username names
+    /// another user with the role root. Kubernetes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub root_secret: Option<String>,
+    /// A file that holds the password of the user root. Without Kubernetes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub password_file: Option<String>,
 }
 
 /// A Secret with a certificate of your own.

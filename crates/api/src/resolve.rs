@@ -3,6 +3,8 @@
 //! In: a manifest and a ground. Out: [`Cluster`], which the grounds work from, or [`Invalid`] with all faults.
 //! Never: a [`Cluster`] from a manifest with a fault.
 
+use std::path::PathBuf;
+
 use k8s_openapi::api::core::v1::{Affinity, PersistentVolumeClaimSpec};
 use semver::Version;
 
@@ -33,6 +35,10 @@ pub struct Cluster {
     pub tls: bool,
     /// The user's own certificates; `None`: quorate makes and renews them.
     pub tls_secrets: Option<TlsSecrets>,
+    /// The Secret with root's password; Kubernetes only.
+    pub root_secret: Option<String>,
+    /// The file with root's password; on this machine only.
+    pub password_file: Option<PathBuf>,
     pub options: OptionValues,
     /// The largest database; `None` leaves it to etcd.
     pub quota_bytes: Option<u64>,
@@ -161,6 +167,7 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
     let options = validate::options(spec.options.as_ref(), found);
     let quota_bytes = validate::quota(spec.quota.as_ref(), storage_bytes, found);
     let tls_secrets = validate::tls(spec.tls.as_ref(), found);
+    let (root_secret, password_file) = validate::auth(spec.auth.as_ref(), found);
     let backup = validate::upkeep(spec, found);
     let host = validate::host(spec.host.as_ref(), found);
     Cluster {
@@ -176,6 +183,8 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
             None => found.ground == Ground::Host,
         },
         tls_secrets,
+        root_secret,
+        password_file,
         options,
         quota_bytes,
         paused: spec.paused.unwrap_or(false),

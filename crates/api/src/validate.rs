@@ -8,6 +8,7 @@ use crate::manifest::{EtcdCluster, GROUP};
 use crate::path::FieldPath;
 use crate::resolve;
 
+mod auth;
 mod host;
 mod options;
 mod pod;
@@ -78,6 +79,7 @@ impl Findings {
     }
 }
 
+pub(crate) use auth::auth;
 pub(crate) use host::host;
 pub(crate) use options::{options, quota};
 pub(crate) use pod::pod;

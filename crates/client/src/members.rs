@@ -14,8 +14,8 @@ use quorate_core::model::{
 use quorate_core::plan::{Step, WriteBefore};
 
 use crate::{
-    Alarm, AlarmKind, Endpoint, Error as ClientError, InvalidEndpoint, Outcome, Refusal, Target, Timeouts,
-    Tls,
+    Alarm, AlarmKind, Credentials, Endpoint, Error as ClientError, InvalidEndpoint, Outcome, Refusal, Target,
+    Timeouts, Tls,
 };
 
 /// How long all members together have to answer one look: at first, and after looks that found no quorum. A cluster
@@ -67,6 +67,7 @@ impl Address {
 #[derive(Debug, Default)]
 pub struct Members {
     tls: Option<Tls>,
+    credentials: Option<Credentials>,
     endpoints: BTreeMap<Ordinal, (Address, Endpoint)>,
     /// Looks so far: the first few wait for a shorter time, until a quorum has answered.
     looks: usize,
@@ -81,6 +82,8 @@ pub struct Answers {
     pub statuses: BTreeMap<Ordinal, MemberStatus>,
     /// The member list, read linearizably.
     pub quorum: Option<QuorumView>,
+    /// etcd asks for a user, and what it was given is not enough; in its words.
+    pub login_refused: Option<String>,
 }
 
 /// A change of the member list.
@@ -100,11 +103,22 @@ impl Members {
         }
     }
 
+    /// Asks as this user from now on, where etcd asks for one.
+    pub fn log_in(&mut self, credentials: Option<Credentials>) {
+        if self.credentials != credentials {
+            self.credentials = credentials;
+            self.endpoints.clear();
+        }
+    }
+
     fn endpoint(&mut self, ordinal: Ordinal, address: &Address) -> Option<Endpoint> {
         if let Some((_, endpoint)) = self.endpoints.get(&ordinal).filter(|(known, _)| known == address) {
             return Some(endpoint.clone());
         }
-        let endpoint = address.endpoint(self.tls.as_ref()).ok()?;
+        let mut endpoint = address.endpoint(self.tls.as_ref()).ok()?;
+        if let Some(credentials) = &self.credentials {
+            endpoint = endpoint.with_credentials(credentials.clone());
+        }
         self.endpoints
             .insert(ordinal, (address.clone(), endpoint.clone()));
         Some(endpoint)
@@ -140,6 +154,7 @@ impl Members {
         let view = crate::QuorumView::ask(&targets, limit.copied().unwrap_or(longest)).await;
         self.served |= view.member_list.is_some();
         self.looks = self.looks.saturating_add(1);
+        let login_refused = view.members.iter().find_map(login_refused);
         let mut statuses = BTreeMap::new();
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
             let Ok(status) = &member.status else { continue };
@@ -157,7 +172,11 @@ impl Members {
             members: listed.list.members.into_iter().map(in_list).collect(),
             leader,
         });
-        Answers { statuses, quorum }
+        Answers {
+            statuses,
+            quorum,
+            login_refused,
+        }
     }
 
     /// Does a step that etcd is asked for; `None` if it is the ground's.
@@ -271,6 +290,14 @@ impl Change<'_> {
             (_, Err(error)) => refused(&error),
         }
     }
+}
+
+/// Why a member does not let us in, if so.
+fn login_refused(member: &crate::MemberView) -> Option<String> {
+    let read = member.linearizable_read.as_ref().err();
+    let all = member.status.as_ref().err().into_iter().chain(read);
+    let mut refused = all.filter(|failure| failure.refusal.is_about_users());
+    refused.next().map(|failure| failure.refusal.to_string())
 }
 
 /// Healthy voters to ask, the leader first, never `except`.

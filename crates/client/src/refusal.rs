@@ -266,6 +266,18 @@ impl Refusal {
     }
 
     /// Whether a new token may turn this refusal into success; such requests were not executed.
+    /// Is it about who asks?
+    pub fn is_about_users(self) -> bool {
+        matches!(
+            self,
+            Refusal::PermissionDenied
+                | Refusal::InvalidAuthToken
+                | Refusal::AuthOldRevision
+                | Refusal::UserEmpty
+                | Refusal::AuthFailed
+        )
+    }
+
     pub(crate) fn wants_new_token(self) -> bool {
         matches!(
             self,

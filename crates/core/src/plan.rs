@@ -135,7 +135,9 @@ pub fn plan_with(
     pass.learn();
     pass.keep_running();
     if pass.quorum().is_none() {
-        pass.without_quorum();
+        if !pass.tell_login() {
+            pass.without_quorum();
+        }
         return pass.finish();
     }
     if corrupt {

@@ -98,6 +98,7 @@ reasons! {
         CheckRefused: "CheckRefused.md",
         Invalid: "Invalid.md",
         Certificates: "Certificates.md",
+        LoginRefused: "LoginRefused.md",
     }
 }
 

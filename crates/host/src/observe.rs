@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use quorate_client::Credentials;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
     ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Place, Process,
@@ -26,6 +27,9 @@ pub(crate) struct Seen {
     pub(crate) observed: Observed,
     pub(crate) problems: Vec<String>,
 }
+
+/// Larger than any password.
+const PASSWORD_MAX: u64 = 4096;
 
 impl Ground {
     pub(crate) async fn observe(&mut self, spec: &Spec, last: Option<Outcome>) -> Seen {
@@ -47,6 +51,8 @@ impl Ground {
             running.extend(self.client_url(*ordinal).map(|url| (*ordinal, url.into())));
         }
         self.clients.keep_only(|ordinal| running.contains_key(&ordinal));
+        let credentials = self.credentials(&mut problems);
+        self.clients.log_in(credentials);
         let answers = self.clients.look(&running).await;
         for (ordinal, status) in answers.statuses {
             if let Some(slot) = slots.get_mut(&ordinal) {
@@ -60,9 +66,34 @@ impl Ground {
                 fresh_token,
                 slots,
                 quorum: answers.quorum,
+                login_refused: answers.login_refused,
                 last,
             },
             problems,
+        }
+    }
+
+    /// Who to log in as, where etcd asks for a user.
+    fn credentials(&self, problems: &mut Vec<String>) -> Option<Credentials> {
+        let path = self.cluster.password_file.as_ref()?;
+        let read = quorate_datadir::durable::read(path, PASSWORD_MAX).map_err(|error| error.to_string());
+        let password = read.and_then(|content| {
+            let text =
+                String::from_utf8(content.ok_or("there is no such file")?).map_err(|e| e.to_string())?;
+            let password = text.trim_end_matches(['\r', '\n']).to_owned();
+            (!password.is_empty())
+                .then_some(password)
+                .ok_or("it is empty".to_owned())
+        });
+        match password {
+            Ok(password) => Some(Credentials {
+                user: "root".to_owned(),
+                password,
+            }),
+            Err(why) => {
+                problems.push(format!("spec.auth.passwordFile {}: {why}", path.display()));
+                None
+            }
         }
     }
 

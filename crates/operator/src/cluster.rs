@@ -10,6 +10,7 @@ pub mod execute;
 pub mod gather;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod live;
+pub mod login;
 pub mod observe;
 pub mod pass;
 pub mod pod_state;

@@ -263,6 +263,7 @@ impl Case {
             }
         };
         Observed {
+            login_refused: None,
             at: NOW,
             fresh_token: Token("token-1".into()),
             slots: (0..wanted).map(|n| (Ordinal(n as u32), view(n))).collect(),

@@ -208,6 +208,7 @@ impl Ground {
             .map(|o| (o, self.look(o, memory.slot(o).generation, &spec.config)))
             .collect();
         Observed {
+            login_refused: None,
             at: self.now(),
             fresh_token: Token(format!("token-{token}")),
             slots,

@@ -17,6 +17,8 @@ pub struct Observed {
     pub slots: BTreeMap<Ordinal, SlotView>,
     /// The member list, read linearizably in this very pass; `None` when no member could give it.
     pub quorum: Option<QuorumView>,
+    /// etcd asks for a user, and what it was given is not enough; in its words.
+    pub login_refused: Option<String>,
     /// How the last membership step, leadership move or start ended, if one ran since the last pass.
     pub last: Option<Outcome>,
 }

@@ -53,8 +53,24 @@ impl Pass<'_> {
         }
     }
 
+    /// Says that etcd does not let quorate in, if so: then nothing can be concluded from its silence.
+    pub fn tell_login(&mut self) -> bool {
+        let Some(why) = &self.observed.login_refused else {
+            return false;
+        };
+        let detail = format!(
+            "authentication is enabled, and etcd does not let quorate in: {why}; name a Secret with the password of root \
+             in spec.auth.rootSecret (on a host: a file with it in spec.auth.passwordFile), or turn authentication off"
+        );
+        self.block(BlockReason::LoginRefused, None, detail);
+        true
+    }
+
     /// Says what is the matter with a member that runs and is not healthy.
     fn tell_ill(&mut self, ordinal: Ordinal, answers: bool) {
+        if self.observed.login_refused.is_some() {
+            return; // It is told once, for all.
+        }
         let name = self.spec.member_name(ordinal);
         let slot = self.memory.slot(ordinal);
         let served = slot.mark == Mark::Started && slot.fails == 0 && slot.served.is_some();

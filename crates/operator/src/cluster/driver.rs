@@ -47,6 +47,9 @@ pub trait Driver: Send {
         memory: &'a Memory,
     ) -> BoxFuture<'a, Result<Secured, Failed>>;
 
+    /// Logs in with what is in this Secret, where etcd asks for a user. Out: why that cannot be.
+    fn log_in<'a>(&'a mut self, secret: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
+
     /// Asks the members at these addresses how they are.
     fn look<'a>(&'a mut self, addresses: &'a BTreeMap<Ordinal, Address>) -> BoxFuture<'a, Answers>;
 

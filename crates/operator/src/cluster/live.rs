@@ -19,7 +19,7 @@ use serde_json::json;
 use super::build::{BuildContext, Images};
 use super::driver::{Driver, View};
 use super::observe::Objects;
-use super::reconcile;
+use super::{login, reconcile};
 use crate::names::Names;
 use crate::requests::apply::{Did, FIELD_MANAGER, apply, is, plain};
 use crate::requests::effect::{Effect, News};
@@ -28,6 +28,7 @@ use crate::requests::trouble::{EFFECT_LIMIT, Failed, in_time};
 use crate::runtime::figures::Figures;
 use crate::runtime::lease::Tenure;
 use crate::runtime::watch::Watches;
+use crate::tls::follow::Followed;
 use crate::tls::secure::{self, Secured};
 
 /// What all passes share.
@@ -57,6 +58,7 @@ pub struct Kept {
     pub(crate) pass: reconcile::Kept,
     members: Members,
     certificates: secure::Kept,
+    login: Option<Followed>,
 }
 
 impl Shared {
@@ -72,6 +74,7 @@ impl Shared {
             names,
             members: &mut kept.members,
             certificates: &mut kept.certificates,
+            login: &mut kept.login,
         };
         reconcile::pass(&mut driver, (names, &self.images), view, &mut kept.pass).await
     }
@@ -102,6 +105,7 @@ struct Live<'a> {
     names: &'a Names,
     members: &'a mut Members,
     certificates: &'a mut secure::Kept,
+    login: &'a mut Option<Followed>,
 }
 
 impl Driver for Live<'_> {
@@ -133,6 +137,26 @@ impl Driver for Live<'_> {
                 self.members.renew(Some(material.tls.clone()));
             }
             Ok(secured)
+        })
+    }
+
+    fn log_in<'a>(&'a mut self, secret: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let Some(name) = secret else {
+                *self.login = None;
+                self.members.log_in(None);
+                return None;
+            };
+            let followed = match self.login.take() {
+                Some(followed) if followed.is_of(&[name]) => followed,
+                _ => Followed::begin(&self.shared.client, &self.names.namespace, &[name]),
+            };
+            let followed = self.login.insert(followed);
+            let known = tokio::time::timeout(EFFECT_LIMIT, followed.ready()).await;
+            let read = login::credentials(name, followed.get(name).as_deref());
+            let why = read.as_ref().err().filter(|_| known.is_ok()).cloned();
+            self.members.log_in(read.ok());
+            why
         })
     }
 

@@ -117,6 +117,7 @@ impl Look<'_> {
             fresh_token: self.token.clone(),
             slots: slots.collect(),
             quorum: answers.quorum,
+            login_refused: answers.login_refused,
             last: self.last.clone(),
         }
     }
@@ -187,6 +188,7 @@ mod tests {
         let answers = Answers {
             statuses: [(Ordinal(0), status(status_of))].into(),
             quorum: Some(quorum),
+            ..Answers::default()
         };
         let seen = look.observed(&Objects::default(), answers);
         (seen.slots[&Ordinal(0)].status.is_some(), seen.quorum.is_some())

@@ -151,6 +151,7 @@ async fn look_after(
             }
         }
     }
+    let no_login = driver.log_in(cluster.root_secret.as_deref()).await;
     let context = BuildContext {
         trusted: material.as_ref().map(|m| m.trusted.as_str()),
         ..context
@@ -165,6 +166,7 @@ async fn look_after(
         cluster: &cluster,
         warnings: (asked.warnings.into_iter())
             .chain(material.as_ref().and_then(|m| m.advice.clone()))
+            .chain(no_login)
             .collect(),
         manifest: asked.manifest,
         spec,
@@ -487,6 +489,7 @@ mod tests {
     #[test]
     fn what_disturbs_members_is_not_done_on_an_old_view() {
         let observed = Observed {
+            login_refused: None,
             at: Time(1_000),
             fresh_token: Token(String::new()),
             slots: Default::default(),

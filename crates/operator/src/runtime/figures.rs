@@ -264,6 +264,7 @@ mod tests {
             storage: None,
         };
         let observed = Observed {
+            login_refused: None,
             at: Time(0),
             fresh_token: Token(String::new()),
             slots: BTreeMap::new(),

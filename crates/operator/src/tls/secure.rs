@@ -192,9 +192,10 @@ impl Shared {
         names: &TlsSecrets,
         kept: &mut Kept,
     ) -> Result<Secured, Failed> {
+        let both = [names.client.as_str(), names.peer.as_str()];
         let followed = match kept.followed.take() {
-            Some(followed) if followed.is_of(names) => followed,
-            _ => Followed::begin(&self.client, &context.names.namespace, names),
+            Some(followed) if followed.is_of(&both) => followed,
+            _ => Followed::begin(&self.client, &context.names.namespace, &both),
         };
         let followed = kept.followed.insert(followed);
         let doing = format!("read Secrets {:?} and {:?}", names.client, names.peer);
@@ -203,7 +204,13 @@ impl Shared {
             Ok(())
         })
         .await?;
-        let read = followed.both();
+        let get = |name: &str| {
+            let missing = format!(
+                "Secret {name:?}, which spec.tls names, is not there; make it, with tls.crt, tls.key and ca.crt"
+            );
+            followed.get(name).ok_or(missing)
+        };
+        let read = get(&names.client).and_then(|client| Ok((client, get(&names.peer)?)));
         let read = read.and_then(|(client, peer)| own::material(&client, &peer, SystemTime::now()));
         let mut material = match read {
             Ok(material) => material,

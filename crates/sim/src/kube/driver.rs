@@ -160,6 +160,10 @@ impl Driver for Driven {
         Box::pin(async { Ok(Secured::Held(why)) })
     }
 
+    fn log_in<'a>(&'a mut self, _: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
     fn look<'a>(&'a mut self, addresses: &'a BTreeMap<Ordinal, Address>) -> BoxFuture<'a, Answers> {
         self.ask(Request::Look(addresses.clone()), |answer| match answer {
             Answer::Look(answers) => Some(answers),

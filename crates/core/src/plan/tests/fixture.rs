@@ -43,6 +43,7 @@ impl Fixture {
             storage: None,
         };
         let observed = Observed {
+            login_refused: None,
             at: Time(100_000),
             fresh_token: Token("tok".into()),
             slots: (0..replicas).map(|n| (o(n), Self::vacant(n))).collect(),
