@@ -2,7 +2,7 @@
 # The cache of tools: where each etcd version lies, and how something gets in whole or not at all.
 
 # Cheapest first, so that a run cut short leaves as many as it can.
-ALL_VERSIONS=("$ETCD_35D" "$ETCD_34" "$ETCD_36" "$ETCD_37" "$ETCD_35")
+ALL_VERSIONS=("$ETCD_35D" "$ETCD_34" "$ETCD_36" "$ETCD_37" "$ETCD_35" "$ETCD_36_STRICT")
 
 home_of() { printf '%s/etcd/%s' "$CACHE" "$1"; }
 

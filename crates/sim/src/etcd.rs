@@ -17,7 +17,7 @@ mod raft;
 mod start;
 
 pub use log::{Conf, ConfChange, ConfMember, Data, Entry, Kind, Place, Volumes, Wal};
-pub use membership::{Asked, Operation};
+pub use membership::{Asked, Operation, add_needs_only_quorum};
 pub use start::{As, CannotStart};
 
 /// How long a connection must have lasted to count as healthy: etcd's HealthInterval of 5 s.

@@ -6,7 +6,8 @@
 
 use std::time::Instant;
 
-use quorate_sim::etcd::EtcdError;
+use quorate_core::model::Version;
+use quorate_sim::etcd::{EtcdError, add_needs_only_quorum};
 use quorate_tests::conformance::script::Script;
 use quorate_tests::conformance::suite::{self, Case};
 use quorate_tests::conformance::trace::Answer;
@@ -21,16 +22,22 @@ fn number(name: &str, otherwise: u64) -> u64 {
     })
 }
 
-/// Mostly the newest 3.6; every eighth script runs on another minor.
+/// Mostly the newest 3.6; every eighth script runs on another minor, and some on the oldest patch of one.
 fn version(seed: u64) -> String {
-    std::env::var("QUORATE_ETCD").unwrap_or_else(|_| {
-        etcd::newest(match seed % 24 {
-            7 => "3.4",
-            15 => "3.5",
-            23 => "3.7",
-            _ => "3.6",
-        })
+    std::env::var("QUORATE_ETCD").unwrap_or_else(|_| match seed % 24 {
+        7 => etcd::newest("3.4"),
+        11 => oldest("3.5"),
+        15 => etcd::newest("3.5"),
+        19 => oldest("3.6"),
+        23 => etcd::newest("3.7"),
+        _ => etcd::newest("3.6"),
     })
+}
+
+fn oldest(minor: &str) -> String {
+    let of_it = |version: &String| version.starts_with(&format!("{minor}."));
+    let found = etcd::versions().into_iter().find(of_it);
+    found.unwrap_or_else(|| panic!("no etcd {minor} in the cache: run `make tools`"))
 }
 
 fn cases() -> Vec<Case> {
@@ -100,4 +107,44 @@ fn the_model_answers_as_etcd_does() {
             );
         }
     }
+}
+
+/// etcd 3.5.30 and 3.6.11 are the first that add a member while a voter is down: three of four are a quorum of five.
+#[test]
+fn the_model_adds_members_while_a_voter_is_down_as_each_patch_does() {
+    let parsed = |version: &str| -> Version { version.parse().expect("a cached version") };
+    let versions = etcd::versions();
+    for minor in [5, 6] {
+        let patches = || versions.iter().map(|v| parsed(v)).filter(|v| v.minor == minor);
+        assert!(
+            patches().any(add_needs_only_quorum) && !patches().all(add_needs_only_quorum),
+            "a patch of 3.{minor} is missing on one side of the rule: run `make tools`"
+        );
+    }
+    let cases: Vec<Case> = versions
+        .iter()
+        .map(|version| Case {
+            seed: 1,
+            version: version.clone(),
+            script: "members 4; kill 4; ask 1 add-learner 5"
+                .parse()
+                .expect("a script"),
+        })
+        .collect();
+    let outcome = suite::run(&cases, 2);
+    assert!(outcome.wrong.is_empty(), "{}", outcome.wrong.join("\n"));
+    let adding = versions
+        .iter()
+        .filter(|v| add_needs_only_quorum(parsed(v)))
+        .count();
+    let count = |answer| outcome.tally.answers.get(&answer).copied().unwrap_or(0);
+    assert_eq!(
+        (
+            count(Answer::Accepted),
+            count(Answer::Refused(EtcdError::UnhealthyCluster))
+        ),
+        (adding, cases.len() - adding),
+        "{}",
+        outcome.tally
+    );
 }

@@ -1,5 +1,5 @@
-//! The membership API with strict-reconfig-check, as `etcdserver/server.go` has it (read in v3.5.16, v3.5.35,
-//! v3.6.0, v3.6.16): what the asked member checks at once, and what is only found when the change is applied.
+//! The membership API with strict-reconfig-check, as `etcdserver/server.go` has it (read in v3.5.16, v3.5.27,
+//! v3.5.31, v3.6.10, v3.6.11 and v3.7.0): what the asked member checks at once, and what is only found when the change is applied.
 //!
 //! In: an operation and the member it is asked of. Out: a refusal at once, or a request whose result is polled.
 //! Never: a change without the leader's log, and never an answer to a change that raft dropped.
@@ -187,9 +187,9 @@ fn connected(running: &Running, me: MemberId, now: u64) -> usize {
         .count()
 }
 
-/// Newer patches ask for a quorum that would hold with the new member down; older ones for every voter.
-fn add_needs_only_quorum(version: Version) -> bool {
-    version >= Version::new(3, 6, 5) || (version.minor == 5 && version.patch >= 24)
+/// From 3.5.30 and 3.6.11 on etcd asks for a quorum that would hold with the new member down; before, for every voter.
+pub fn add_needs_only_quorum(version: Version) -> bool {
+    version >= Version::new(3, 6, 11) || (version.minor == 5 && version.patch >= 30)
 }
 
 fn may_add(running: &Running, me: MemberId, now: u64, voter: bool) -> Result<(), EtcdError> {

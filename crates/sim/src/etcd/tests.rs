@@ -6,6 +6,10 @@ const V: Version = Version::new(3, 6, 14);
 const G: Generation = Generation(0);
 
 fn formed(count: u32) -> EtcdModel {
+    formed_as(count, V)
+}
+
+fn formed_as(count: u32, version: Version) -> EtcdModel {
     let mut etcd = EtcdModel::new(7);
     let initial: Vec<Place> = (0..count).map(Place).collect();
     for place in &initial {
@@ -16,7 +20,7 @@ fn formed(count: u32) -> EtcdModel {
                 token: "t".into(),
                 initial: initial.clone(),
             },
-            V,
+            version,
         )
         .unwrap();
     }
@@ -94,6 +98,35 @@ fn a_learner_joins_catches_up_and_is_promoted() {
         Err(EtcdError::MemberNotLearner)
     );
     assert_eq!(list(&etcd), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_member_is_added_while_a_voter_is_down_from_3_5_30_and_3_6_11_on() {
+    let patches = [
+        (3, 4, 23, false),
+        (3, 5, 27, false),
+        (3, 5, 29, false),
+        (3, 5, 30, true),
+        (3, 6, 10, false),
+        (3, 6, 11, true),
+        (3, 7, 0, true),
+    ];
+    for (major, minor, patch, adds) in patches {
+        let version = Version::new(major, minor, patch);
+        // Three of four are a quorum of five; two of three are none of four.
+        for (members, enough) in [(4, true), (3, false)] {
+            let mut etcd = formed_as(members, version);
+            etcd.kill(Place(members - 1));
+            pass(&mut etcd, 30);
+            let added = done(&mut etcd, Place(0), Operation::AddLearner(Place(6)));
+            let wanted = if adds && enough {
+                Ok(())
+            } else {
+                Err(EtcdError::UnhealthyCluster)
+            };
+            assert_eq!(added.map(|_| ()), wanted, "{members} members of etcd {version}");
+        }
+    }
 }
 
 #[test]
