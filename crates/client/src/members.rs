@@ -155,10 +155,13 @@ impl Members {
         self.served |= view.member_list.is_some();
         self.looks = self.looks.saturating_add(1);
         let login_refused = view.members.iter().find_map(login_refused);
+        let listed = view.member_list.as_ref();
         let mut statuses = BTreeMap::new();
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
             let Ok(status) = &member.status else { continue };
-            let healthy = status.is_learner || member.linearizable_read.is_ok();
+            // A voter that has not applied its promotion yet calls itself a learner, and serves nobody.
+            let votes = listed.is_some_and(|l| l.list.members.iter().any(|m| m.id == status.member_id && !m.is_learner));
+            let healthy = (status.is_learner && !votes) || member.linearizable_read.is_ok();
             statuses.extend(member_status(status, healthy).map(|status| (*ordinal, status)));
         }
         // Of those who name a leader, whoever is in the latest term knows best.

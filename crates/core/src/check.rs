@@ -93,6 +93,11 @@ pub(crate) fn voters_but(observed: &Observed, except: Option<crate::model::Membe
     (voters.len(), healthy.count())
 }
 
+/// Was it looked at within the last seconds, as far as the clock can say?
+pub(crate) fn recent(case: Case<'_>) -> bool {
+    case.observed.at <= case.now && case.now.0 - case.observed.at.0 < 6_000
+}
+
 pub(crate) fn majority(healthy: usize, all: usize) -> bool {
     healthy * 2 > all
 }

@@ -84,9 +84,9 @@ impl Guards {
         !self.on(Guard::QuorumWhileDisturbed) || others.healthy >= quorum(others.voters + 1)
     }
 
-    /// Is the view young enough to disturb something by it?
+    /// Is the view young enough to disturb something by it? One from the future was seen before the clock was set back.
     pub fn view(self, observed: &Observed, now: Time) -> bool {
-        !self.on(Guard::FreshView) || now - observed.at <= VIEW_AGE_MAX
+        !self.on(Guard::FreshView) || (observed.at <= now && now - observed.at <= VIEW_AGE_MAX)
     }
 
     /// May data last served by `from` be started as `to`?

@@ -271,11 +271,15 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.ports = problem(self.ground.assign_ports());
         let adopted = self.take_over();
         let last = self.last.take();
+        let began = Instant::now();
         let seen = self.ground.observe(&self.spec, last).await;
         self.problems.seen = seen.problems;
         self.problems.seen.extend(problem(adopted));
         let observed = seen.observed;
-        let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now());
+        // A clock that is set back during a look does not make the look younger. `Instant` stands still while the machine
+        // sleeps, so the clock counts too.
+        let now = now().max(observed.at + began.elapsed());
+        let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
         if self.arm(&plan) && self.remember(memory) {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;

@@ -1,6 +1,6 @@
 //! Rule 5: one member at a time is stopped on purpose, and only if the rest are a healthy majority without it.
 
-use super::{Case, Violation, majority, refuse, voters_but};
+use super::{Case, Violation, majority, recent, refuse, voters_but};
 use crate::model::{MemberId, Ordinal, Process};
 use crate::plan::{Step, WriteBefore};
 
@@ -38,11 +38,11 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
             ordinal,
             before: WriteBefore::LeavingMinor4,
         };
-        if leaves && case.spec.wants(ordinal) && case.plan.steps.first() != Some(&written) {
+        if leaves && case.spec.wants(ordinal) && !case.plan.steps.contains(&written) {
             let what = format!("member {ordinal} leaves etcd 3.4 without a write before it is stopped");
             refuse(found, 15, what);
         }
-        if (case.now - case.observed.at).as_secs() > 5 {
+        if !recent(case) {
             refuse(found, 5, format!("member {ordinal} stopped on an old look"));
         }
         if case

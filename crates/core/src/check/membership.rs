@@ -1,6 +1,6 @@
 //! Rules 1 to 3: one change at a time, asked of a quorum in this very look, a healthy majority before and after.
 
-use super::{Case, Violation, majority, refuse, voters_but};
+use super::{Case, Violation, majority, recent, refuse, voters_but};
 use crate::memory::ChangeKind;
 use crate::model::{Basis, Listed, MemberId, Volume};
 use crate::plan::{Step, WriteBefore};
@@ -26,12 +26,9 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
             format!("{step} in cluster {}, which is not ours", quorum.cluster),
         );
     }
-    if (case.now - case.observed.at).as_secs() > 5 {
-        refuse(
-            found,
-            1,
-            format!("{step} on a look of {:?} ago", case.now - case.observed.at),
-        );
+    if !recent(case) {
+        let (at, now) = (case.observed.at, case.now);
+        refuse(found, 1, format!("{step} on a look of {at}, and it is {now}"));
     }
     let (all, healthy) = voters_but(case.observed, None);
     if !majority(healthy, all) {

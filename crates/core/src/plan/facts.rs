@@ -78,7 +78,8 @@ impl Pass<'_> {
                 slot.version = slot.version.max(slot.served);
             }
             if status.is_some_and(|s| s.healthy) {
-                let since = *slot.healthy_since.get_or_insert(now);
+                let since = slot.healthy_since.filter(|since| *since <= now).unwrap_or(now);
+                slot.healthy_since = Some(since);
                 slot.fails = 0;
                 slot.served_config = config.cloned();
                 if now - since >= pace::STABLE {
@@ -96,8 +97,13 @@ impl Pass<'_> {
     fn learn_members(&mut self) {
         let Some(quorum) = self.quorum() else { return };
         let basis = Basis::of(&quorum.members);
-        if self.memory.list.is_none_or(|(known, _)| known != basis) {
-            self.memory.list = Some((basis, self.now));
+        let now = self.now;
+        if self
+            .memory
+            .list
+            .is_none_or(|(known, since)| known != basis || since > now)
+        {
+            self.memory.list = Some((basis, now));
         }
         for ordinal in self.ordinals() {
             let Some(id) = self.memory.slot(ordinal).member else {
@@ -116,8 +122,13 @@ impl Pass<'_> {
         }
     }
 
-    /// A change that shows in the list is done; one that was refused, or has not shown for long, is void.
+    /// A change that shows in the list is done; one that was refused, or has not shown for long, is void. If the clock
+    /// was set back, "for long" begins anew: it may have been asked for a moment ago.
     fn settle_change(&mut self) {
+        let now = self.now;
+        if let Some(change) = self.memory.change.as_mut().filter(|change| change.since > now) {
+            change.since = now;
+        }
         let (Some(change), Some(quorum)) = (self.memory.change.clone(), self.quorum()) else {
             return;
         };

@@ -63,7 +63,8 @@ impl<'a> Pass<'a> {
         (self.plan, self.memory)
     }
 
-    /// Is this look too old to act on, or older than what is remembered? (A clock that was set back makes neither.)
+    /// Is this look too old to act on, or older than what is remembered? What is remembered may lie in the future, when
+    /// the clock was set back since; a look may not, for nobody knows how old it is.
     pub fn outdated(&self) -> bool {
         let behind_memory = self.observed.at < self.memory.looked && self.memory.looked <= self.now;
         let relevant = self.guards.on(crate::guard::Guard::FreshView);
