@@ -160,7 +160,12 @@ impl Members {
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
             let Ok(status) = &member.status else { continue };
             // A voter that has not applied its promotion yet calls itself a learner, and serves nobody.
-            let votes = listed.is_some_and(|l| l.list.members.iter().any(|m| m.id == status.member_id && !m.is_learner));
+            let votes = listed.is_some_and(|l| {
+                l.list
+                    .members
+                    .iter()
+                    .any(|m| m.id == status.member_id && !m.is_learner)
+            });
             let healthy = (status.is_learner && !votes) || member.linearizable_read.is_ok();
             statuses.extend(member_status(status, healthy).map(|status| (*ordinal, status)));
         }
