@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
+use quorate_core::standing::{Standing, subject};
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
@@ -106,6 +107,8 @@ struct Supervision<E> {
     upkeep_due: Instant,
     was_ready: bool,
     shown: BTreeSet<String>,
+    /// What stands in the way, as far as it was logged.
+    standing: Standing,
     asides: Vec<Aside>,
     backup: Companion,
     _lock: File,
@@ -190,6 +193,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             upkeep_due: Instant::now() + UPKEEP,
             was_ready: false,
             shown: BTreeSet::new(),
+            standing: Standing::default(),
             asides: Vec::new(),
             backup,
             _lock: lock,
@@ -276,6 +280,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.seen.extend(problem(adopted));
         let observed = seen.observed;
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now());
+        self.log_standing(&plan);
         if self.arm(&plan) && self.remember(memory) {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
@@ -335,9 +340,10 @@ impl<E: FnMut(Event)> Supervision<E> {
                 continue;
             }
             let told = step.described(&self.spec, &self.ground.journal.memory);
-            self.line(told.clone());
+            self.tell(told.clone());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
+            self.log_step(step, &result, &told);
             let failed = match &result {
                 StepResult::Done => None,
                 StepResult::Refused(why) => Some(format!("{told}: not yet: {why}")),
@@ -346,7 +352,7 @@ impl<E: FnMut(Event)> Supervision<E> {
                 }
             };
             if let Some(text) = &failed {
-                self.line(text.clone());
+                self.tell(text.clone());
                 self.problems.steps.push(text.clone());
             }
             if reported(step) && !(stuck && step.kind() == StepKind::Start) {
@@ -405,9 +411,20 @@ impl<E: FnMut(Event)> Supervision<E> {
             .map(|block| format!("{}: {}", block.reason, block.detail));
         let now_shown: BTreeSet<String> = blocks.chain(status.problems.iter().cloned()).collect();
         let news: Vec<String> = now_shown.difference(&self.shown).cloned().collect();
-        news.into_iter().for_each(|text| self.line(text));
+        for text in news {
+            if status.problems.contains(&text) {
+                tracing::warn!(cluster = self.ground.cluster.name, "{text}");
+            }
+            self.tell(text);
+        }
         self.shown = now_shown;
         if status.ready && !self.was_ready {
+            let members = status.members.len();
+            tracing::info!(
+                cluster = self.ground.cluster.name,
+                members,
+                "all members are healthy"
+            );
             (self.events)(Event::Ready(Box::new(status.clone())));
         }
         self.was_ready = status.ready;
@@ -529,11 +546,62 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     fn tell_end(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
         let what = if exit.asked { "stopped" } else { "ended" };
-        self.line(format!("{} {what}: {}", self.ground.name(ordinal), exit.how));
+        let (cluster, member) = (&self.ground.cluster.name, self.ground.name(ordinal).to_string());
+        if exit.asked {
+            tracing::info!(cluster, member, "{what}: {}", exit.how);
+        } else {
+            tracing::warn!(cluster, member, "{what}: {}", exit.how);
+        }
+        self.tell(format!("{member} {what}: {}", exit.how));
     }
 
     fn line(&mut self, text: String) {
+        tracing::info!(cluster = self.ground.cluster.name, "{text}");
+        self.tell(text);
+    }
+
+    /// For the terminal alone: the log has it with its fields.
+    fn tell(&mut self, text: String) {
         (self.events)(Event::Line(text));
+    }
+
+    fn log_standing(&mut self, plan: &Plan) {
+        for change in self.standing.changes(plan) {
+            let cluster = &self.ground.cluster.name;
+            let member = change.member.map(|ordinal| self.ground.name(ordinal).to_string());
+            let (member, reason) = (member.as_deref(), change.reason);
+            match (change.began, change.blocks) {
+                (true, true) => tracing::warn!(cluster, member, reason, "blocked: {}", change.detail),
+                (true, false) => tracing::info!(cluster, member, reason, "waiting: {}", change.detail),
+                (false, true) => tracing::info!(cluster, member, reason, "no longer blocked"),
+                (false, false) => tracing::info!(cluster, member, reason, "no longer waiting"),
+            }
+        }
+    }
+
+    fn log_step(&mut self, step: &Step, result: &StepResult, told: &str) {
+        let cluster = &self.ground.cluster.name;
+        let member = subject(step, &self.ground.journal.memory);
+        let member = member.map(|ordinal| self.ground.name(ordinal).to_string());
+        let (member, kind) = (member.as_deref(), format!("{:?}", step.kind()));
+        let repeats = self.standing.repeats(step, result);
+        match result {
+            StepResult::Done => tracing::info!(cluster, member, step = kind, "{told}"),
+            _ if repeats => tracing::debug!(cluster, member, step = kind, "{told}: again: {result:?}"),
+            StepResult::Refused(why) => {
+                let reason = why.to_string();
+                tracing::warn!(cluster, member, step = kind, reason, "{told}: refused");
+            }
+            StepResult::Unclear(why) => {
+                tracing::warn!(
+                    cluster,
+                    member,
+                    step = kind,
+                    reason = why,
+                    "{told}: outcome unknown"
+                );
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod build;
 pub mod execute;
 pub mod gather;
+mod log;
 pub mod observe;
 pub mod pass;
 pub mod pod_state;

@@ -20,11 +20,13 @@ use quorate_core::model::{
 };
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
 use quorate_core::reason::StatusReason;
+use quorate_core::standing::Standing;
 use quorate_core::{Decision, Memory, Plan, Step, decide};
 use serde_json::json;
 
 use crate::cluster::build::{BuildContext, Images};
 use crate::cluster::execute::{Executor, Requests};
+use crate::cluster::log;
 use crate::cluster::observe::{Look, Objects};
 use crate::cluster::pass::{asked, recalled, stored, wanted};
 use crate::cluster::record::speaks_tls;
@@ -80,6 +82,8 @@ pub struct Kept {
     trouble: Trouble,
     /// What stops the plan, as far as it was told.
     blocked: BTreeSet<(BlockReason, Option<Ordinal>)>,
+    /// The same and what it waits for, as far as it was logged.
+    standing: Standing,
 }
 
 /// Now, in milliseconds since 1970.
@@ -351,6 +355,7 @@ impl Pass<'_> {
         let observed = self.look(objects, &before, kept).await;
         let Decision { plan, mut memory } = decide(&self.spec, &observed, &before, now());
         memory.manifest = self.manifest.clone();
+        log::standing(self.names, &plan, &mut kept.standing);
         self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
@@ -509,6 +514,13 @@ impl Pass<'_> {
                     }
                 }
             };
+            log::step(
+                self.names,
+                (step, &result),
+                &self.spec,
+                memory,
+                &mut kept.standing,
+            );
             if step.changes_membership() || matches!(step, Step::MoveLeader { .. } | Step::Start { .. }) {
                 kept.last = Some(Outcome {
                     step: step.kind(),

@@ -9,7 +9,7 @@ use crate::cluster::execute::Requests;
 use crate::cluster::reconcile::Shared;
 use crate::names::Names;
 use crate::requests::apply::{Did, apply};
-use crate::requests::effect::Effect;
+use crate::requests::effect::{Effect, News};
 use crate::requests::trouble::{Asked, EFFECT_LIMIT, Failed, each, in_time};
 
 impl Shared {
@@ -27,7 +27,7 @@ impl Shared {
                 None => return Ok(()),
             }
         }
-        self.tell_all(resource, &requests, &asked).await;
+        self.tell_all(resource, names, &requests, &asked).await;
         Ok(())
     }
 
@@ -39,7 +39,7 @@ impl Shared {
         requests: Requests,
     ) -> Vec<Failed> {
         let asked = each(&requests.effects, |effect| self.ask_for(names, effect)).await;
-        self.tell_all(Some(resource), &requests, &asked).await;
+        self.tell_all(Some(resource), names, &requests, &asked).await;
         asked.failures
     }
 
@@ -49,14 +49,40 @@ impl Shared {
             return Ok(None);
         }
         let asked = apply(&self.client, &names.namespace, effect);
-        in_time(effect.to_string(), asked).await.map(Some)
+        let did = in_time(effect.to_string(), asked).await?;
+        let Names { namespace, cluster } = names;
+        tracing::debug!(
+            namespace,
+            cluster,
+            found_so = (did == Did::Nothing),
+            "request: {effect}"
+        );
+        Ok(Some(did))
     }
 
     /// Tells of what was done. Without an EtcdCluster there is nothing left that it could be about.
-    async fn tell_all(&self, resource: Option<&EtcdCluster>, requests: &Requests, asked: &Asked<'_>) {
-        let Some(resource) = resource else { return };
+    async fn tell_all(
+        &self,
+        resource: Option<&EtcdCluster>,
+        names: &Names,
+        requests: &Requests,
+        asked: &Asked<'_>,
+    ) {
         for news in requests.news.iter().filter(|news| asked.did(news)) {
-            self.reporter.tell(resource, news).await;
+            log(names, news);
+            if let Some(resource) = resource {
+                self.reporter.tell(resource, news).await;
+            }
         }
+    }
+}
+
+fn log(names: &Names, news: &News) {
+    let Names { namespace, cluster } = names;
+    let (reason, (kind, object)) = (news.reason, &news.about);
+    if news.warning {
+        tracing::warn!(namespace, cluster, reason, kind, object, "{}", news.message);
+    } else {
+        tracing::info!(namespace, cluster, reason, kind, object, "{}", news.message);
     }
 }

@@ -58,7 +58,14 @@ impl Reporter {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
         };
-        log_line(&format!("event {} could not be stored: {why}", news.reason));
+        let (namespace, name) = (&cluster.metadata.namespace, &cluster.metadata.name);
+        let (namespace, cluster) = (namespace.as_deref(), name.as_deref());
+        tracing::warn!(
+            namespace,
+            cluster,
+            reason = news.reason,
+            "event not stored: {why}"
+        );
     }
 }
 
@@ -125,14 +132,6 @@ fn related(cluster: &EtcdCluster, news: &News) -> ObjectReference {
         namespace: cluster.metadata.namespace.clone(),
         ..ObjectReference::default()
     }
-}
-
-/// One line on standard error.
-pub fn log_line(text: &str) {
-    eprintln!(
-        "{} {text}",
-        jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
-    );
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use crate::requests::apply::is;
-use crate::requests::events::log_line;
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "quorate-operator";
@@ -90,6 +89,8 @@ pub struct Candidate {
     identity: String,
     tenure: Tenure,
     pulse: Pulse,
+    /// As last logged.
+    leads: bool,
     /// The Lease of another as last seen, and since when it has looked like that.
     seen: Option<(String, Instant)>,
 }
@@ -108,6 +109,7 @@ impl Candidate {
             identity,
             tenure: Tenure::default(),
             pulse,
+            leads: false,
             seen: None,
         }
     }
@@ -121,6 +123,7 @@ impl Candidate {
     pub async fn run(mut self) {
         loop {
             if !self.pulse.is_felt(Instant::now()) {
+                self.log("the work hangs, so it is not renewed");
                 tokio::time::sleep(NO_PULSE).await;
                 continue;
             }
@@ -129,16 +132,38 @@ impl Candidate {
             let pause = match held {
                 Ok(Ok(true)) => {
                     self.tenure.set(Some(SinceBoot(asked.0 + DURATION)));
+                    self.log("it was free, or its holder did not renew it");
                     RENEW
                 }
                 Ok(Ok(false)) => {
                     self.tenure.set(None);
+                    self.log("another operator has it");
                     RETRY
                 }
                 // Not heard is not lost: what was granted holds until it ends.
-                Ok(Err(_)) | Err(_) => RETRY,
+                Ok(Err(error)) => {
+                    self.log(&format!("it cannot be renewed: {error}"));
+                    RETRY
+                }
+                Err(_) => {
+                    self.log("it cannot be renewed: the API server does not answer");
+                    RETRY
+                }
             };
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Logs, once, that it leads now or does not any more.
+    fn log(&mut self, why: &str) {
+        let leads = self.tenure.holds();
+        if leads != std::mem::replace(&mut self.leads, leads) {
+            let identity = &self.identity;
+            if leads {
+                tracing::info!(identity, "leadership gained: {why}");
+            } else {
+                tracing::warn!(identity, "leadership lost: {why}");
+            }
         }
     }
 
@@ -146,7 +171,7 @@ impl Candidate {
     pub async fn give_back(client: Client, namespace: &str, identity: &str) {
         let given = Self::hand_over(client, namespace, identity);
         if tokio::time::timeout(GIVE_BACK, given).await.is_err() {
-            log_line("the Lease could not be given back in time; it ends by itself");
+            tracing::warn!("the Lease could not be given back in time; it ends by itself");
         }
     }
 

@@ -10,7 +10,6 @@ use crate::cluster::reconcile::{Kept, Shared};
 use crate::cluster::status::held;
 use crate::names::Names;
 use crate::requests::effect::News;
-use crate::requests::events::log_line;
 use crate::requests::trouble::EFFECT_LIMIT;
 
 /// The reason in the conditions, the event and the figures.
@@ -36,12 +35,8 @@ impl Shared {
             return kept;
         }
         if let Err(failed) = self.store(&resource, next, &mut kept).await {
-            log_line(&format!(
-                "{}/{}: {}",
-                names.namespace,
-                names.cluster,
-                failed.told()
-            ));
+            let Names { namespace, cluster } = names;
+            tracing::warn!(namespace, cluster, reason = failed.reason(), "{}", failed.told());
         }
         let news = News::warning(REASON, ("EtcdCluster", &resource.name_any()), TEXT.to_owned());
         self.reporter.tell(&resource, &news).await;

@@ -12,7 +12,6 @@ use futures::FutureExt;
 use tokio::task::{Id, JoinSet};
 
 use crate::names::Names;
-use crate::requests::events::log_line;
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -72,7 +71,8 @@ impl<T: Send + 'static> Passes<T> {
                 continue;
             };
             if let Err(error) = &result {
-                log_line(&format!("{}/{}: {error}", names.namespace, names.cluster));
+                let Names { namespace, cluster } = &names;
+                tracing::error!(namespace, cluster, "the pass did not come to an end: {error}");
             }
             return Some((names, result.ok()));
         }

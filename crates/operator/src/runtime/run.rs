@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::cluster::build::Images;
 use crate::cluster::reconcile::{Kept, Shared};
 use crate::names::Names;
-use crate::requests::events::{Reporter, log_line};
+use crate::requests::events::Reporter;
 use crate::requests::trouble::Failed;
 use crate::runtime::health::Health;
 use crate::runtime::lease::{Candidate, Pulse};
@@ -141,7 +141,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
-        log_line("all watches are up");
+        tracing::info!("all watches are up");
         Work::new(shared.clone(), wakeups, pulse).go_on().await;
     };
     let result = tokio::select! {
@@ -245,7 +245,8 @@ impl Work {
 async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
     let began = Instant::now();
     let result = caught(tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept))).await;
-    let (failure, ending) = match result {
+    let Names { namespace, cluster } = &names;
+    let ending = match result {
         Ok(Ok(Ok(None))) => {
             shared.figures.forget(&names);
             return (kept, Ending::Gone);
@@ -254,19 +255,45 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
             shared.figures.passed(&names, began.elapsed(), false);
             return (kept, Ending::Well(pause));
         }
-        Ok(Ok(Err(failed @ Failed::Some(_)))) => (failed.told(), Ending::Partly),
-        Ok(Ok(Err(failed))) => (failed.told(), Ending::Failed),
+        Ok(Ok(Err(failed @ Failed::Some(_)))) => {
+            log_failed(&names, &failed);
+            Ending::Partly
+        }
+        Ok(Ok(Err(failed))) => {
+            log_failed(&names, &failed);
+            Ending::Failed
+        }
         Ok(Err(_)) => {
             let limit = PASS_LIMIT.as_secs();
-            let text = format!("the pass has not come to an end within {limit} s");
-            (text, Ending::Failed)
+            tracing::error!(
+                namespace,
+                cluster,
+                "the pass has not come to an end within {limit} s"
+            );
+            Ending::Failed
         }
         Err(message) => {
+            let reason = crate::runtime::panicked::REASON;
+            tracing::error!(namespace, cluster, reason, "the pass panicked: {message}");
             kept = shared.show_panic(&names).await;
-            (format!("the pass panicked: {message}"), Ending::Failed)
+            Ending::Failed
         }
     };
-    log_line(&format!("{}/{}: {failure}", names.namespace, names.cluster));
     shared.figures.passed(&names, began.elapsed(), true);
     (kept, ending)
+}
+
+/// A line for each request that failed.
+fn log_failed(names: &Names, failed: &Failed) {
+    let Names { namespace, cluster } = names;
+    match failed {
+        Failed::Some(all) => all.iter().for_each(|failed| log_failed(names, failed)),
+        one => tracing::warn!(
+            namespace,
+            cluster,
+            reason = one.reason(),
+            "request failed: {}",
+            one.told()
+        ),
+    }
 }

@@ -26,7 +26,6 @@ use crate::cluster::gather::Seen;
 use crate::cluster::observe::Objects;
 use crate::cluster::upkeep::Whole;
 use crate::names::{APP_LABEL, Names};
-use crate::requests::events::log_line;
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
 
@@ -111,13 +110,20 @@ impl Start<'_> {
             let mut stream = std::pin::pin!(stream);
             // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
             while let Some(event) = stream.next().await {
-                let line = match &event {
-                    Err(error) => health.failed(&resource, &error.to_string()),
+                match &event {
+                    Err(error) => {
+                        if let Some(line) = health.failed(&resource, &error.to_string()) {
+                            tracing::warn!(resource = &*resource, "{line}");
+                        }
+                    }
                     // It is about to ask, and knows nothing yet.
-                    Ok(Event::Init) => None,
-                    Ok(event) => health.well(&resource, matches!(event, Event::InitDone)),
-                };
-                line.iter().for_each(|line| log_line(line));
+                    Ok(Event::Init) => {}
+                    Ok(event) => {
+                        if let Some(line) = health.well(&resource, matches!(event, Event::InitDone)) {
+                            tracing::info!(resource = &*resource, "{line}");
+                        }
+                    }
+                }
                 let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event
                 else {
                     continue;
