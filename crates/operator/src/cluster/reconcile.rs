@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Client, Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
@@ -33,7 +33,7 @@ use crate::cluster::record::speaks_tls;
 use crate::cluster::status::{Seen, held, ownerless, refused};
 use crate::cluster::upkeep::{growth, release, upkeep};
 use crate::names::Names;
-use crate::requests::apply::{FIELD_MANAGER, is, plain};
+use crate::requests::apply::{FIELD_MANAGER, as_manager, is, plain};
 use crate::requests::effect::News;
 use crate::requests::events::{Reporter, come_to_block, done_by_etcd};
 pub use crate::requests::trouble::Failed;
@@ -296,7 +296,7 @@ impl Shared {
         );
         let mut next = resource.clone();
         next.status = Some(status);
-        let (name, params) = (resource.name_any(), PostParams::default());
+        let (name, params) = (resource.name_any(), as_manager());
         let written = async { clusters.replace_status(&name, &params, &plain(&next)?).await };
         let written = in_time("store the status of the EtcdCluster", written).await?;
         // One that says the same as before stays the same version, and no watch tells of it.

@@ -12,14 +12,23 @@ use kube::api::{
 use kube::core::Status;
 use kube::{Client, ResourceExt};
 use quorate_api::crd::EtcdPeer;
-use quorate_pod::contract::CLUSTER_LABEL;
+use quorate_pod::contract::{CLUSTER_LABEL, PEER_LABEL};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::names::APP_LABEL;
 use crate::requests::effect::{Amendment, Effect, Kind, Object};
 
 /// Who changes fields, as far as the API server is concerned.
 pub const FIELD_MANAGER: &str = "quorate";
+
+/// How objects are made and replaced, with the name of who does it.
+pub fn as_manager() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
 
 /// What an effect came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +64,7 @@ pub fn plain(object: &impl Serialize) -> Result<DynamicObject, kube::Error> {
 /// Where objects of this kind are.
 fn resource(object: &Object) -> ApiResource {
     match object {
-        Object::Service(_) => ApiResource::erase::<Service>(&()),
+        Object::Service(_) => Kind::Service.resource(),
         Object::Claim(_) => Kind::Claim.resource(),
         Object::Set(_) => Kind::Set.resource(),
         Object::Budget(_) => Kind::Budget.resource(),
@@ -84,6 +93,7 @@ impl Kind {
             Kind::Pod => ApiResource::erase::<Pod>(&()),
             Kind::Budget => ApiResource::erase::<PodDisruptionBudget>(&()),
             Kind::Secret => ApiResource::erase::<Secret>(&()),
+            Kind::Service => ApiResource::erase::<Service>(&()),
         }
     }
 }
@@ -100,13 +110,10 @@ fn amended(change: &Amendment) -> Value {
     json!({"metadata": metadata, "data": change.data})
 }
 
-/// Does an object carry all the labels that this one would?
+/// Does an object carry all the labels that this one would be selected by? The others are added later.
 fn carries(present: &DynamicObject, wanted: &DynamicObject) -> bool {
-    let labels = present.labels();
-    wanted
-        .labels()
-        .iter()
-        .all(|(key, value)| labels.get(key) == Some(value))
+    let same = |key: &str| present.labels().get(key) == wanted.labels().get(key);
+    [APP_LABEL.0, CLUSTER_LABEL, PEER_LABEL].into_iter().all(same)
 }
 
 /// The name is another's.
@@ -172,18 +179,21 @@ impl ApiRequests<'_> {
                 uid,
                 labels,
             } => {
-                let labels = json!({"metadata": {"labels": labels}});
-                let mut patch = match kind {
-                    Kind::Set => json!({"spec": {"template": labels}, "metadata": {}}),
-                    _ => labels,
-                };
-                patch["metadata"]["uid"] = json!(uid);
+                let mut patch = json!({"metadata": {"uid": uid, "labels": labels}});
+                if *kind == Kind::Set {
+                    patch["spec"] = json!({"template": {"metadata": {"labels": labels}}});
+                }
                 self.merge(*kind, name, &patch).await
             }
             Effect::Amend(change) => self.merge(Kind::Secret, &change.name, &amended(change)).await,
-            Effect::Adopt { name, uid, owners } => {
-                let patch = json!({"metadata": {"uid": uid, "ownerReferences": owners}});
-                self.merge(Kind::Peer, name, &patch).await
+            Effect::Adopt {
+                name,
+                uid,
+                version,
+                owners,
+            } => {
+                let metadata = json!({"uid": uid, "resourceVersion": version, "ownerReferences": owners});
+                self.merge(Kind::Peer, name, &json!({"metadata": metadata})).await
             }
             Effect::Grow { name, uid, storage } => {
                 let resources = json!({"requests": {"storage": storage}});
@@ -193,10 +203,11 @@ impl ApiRequests<'_> {
             Effect::Finalizers {
                 name,
                 uid,
+                version,
                 finalizers,
             } => {
-                let patch = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
-                match self.merge(Kind::Peer, name, &patch).await {
+                let metadata = json!({"uid": uid, "resourceVersion": version, "finalizers": finalizers});
+                match self.merge(Kind::Peer, name, &json!({"metadata": metadata})).await {
                     Err(error) if is(&error, 404) => Ok(()),
                     other => other,
                 }
@@ -205,13 +216,9 @@ impl ApiRequests<'_> {
     }
 
     async fn create_ours(&self, object: &Object) -> Result<(), kube::Error> {
-        let post = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
         let content = content(object)?;
         self.api(&resource(object))
-            .create(&post, &content)
+            .create(&as_manager(), &content)
             .await
             .map(drop)
     }
@@ -273,10 +280,10 @@ mod tests {
 
     #[test]
     fn an_object_of_another_cluster_is_not_taken_for_ours() {
-        let wanted = service(&[(CLUSTER_LABEL, "a-client"), ("app", "etcd")]);
-        let same = service(&[(CLUSTER_LABEL, "a-client"), ("app", "etcd"), ("more", "x")]);
+        let wanted = service(&[(CLUSTER_LABEL, "a-client"), (APP_LABEL.0, "etcd")]);
+        let same = service(&[(CLUSTER_LABEL, "a-client"), (APP_LABEL.0, "etcd"), ("more", "x")]);
         assert!(carries(&same, &wanted));
-        let others = service(&[(CLUSTER_LABEL, "a"), ("app", "etcd")]);
+        let others = service(&[(CLUSTER_LABEL, "a"), (APP_LABEL.0, "etcd")]);
         assert!(!carries(&others, &wanted));
         assert!(!carries(&service(&[]), &wanted));
         let error = taken("Service", &wanted);

@@ -34,7 +34,7 @@ pub enum Effect {
         uid: String,
         annotations: BTreeMap<String, String>,
     },
-    /// Label a pod, or the pods that a ReplicaSet makes from now on.
+    /// Label an object; of a ReplicaSet, the pods that it makes from now on as well.
     Label {
         kind: Kind,
         name: String,
@@ -43,10 +43,11 @@ pub enum Effect {
     },
     /// Change a Secret, if it is still as it was seen.
     Amend(Amendment),
-    /// Make an EtcdPeer one of these owners'.
+    /// Make an EtcdPeer one of these owners', if it is still as it was seen: the list is replaced as a whole.
     Adopt {
         name: String,
         uid: String,
+        version: String,
         /// By all of these.
         owners: Vec<OwnerReference>,
     },
@@ -57,10 +58,11 @@ pub enum Effect {
         /// How much, as a Kubernetes quantity.
         storage: String,
     },
-    /// Set the finalizers of an EtcdPeer.
+    /// Set the finalizers of an EtcdPeer, if it is still as it was seen.
     Finalizers {
         name: String,
         uid: String,
+        version: String,
         finalizers: Vec<String>,
     },
 }
@@ -193,6 +195,7 @@ pub enum Kind {
     Pod,
     Budget,
     Secret,
+    Service,
 }
 
 /// An event for people, about the cluster or one of its peers.

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use crate::requests::apply::is;
+use crate::requests::apply::{as_manager, is};
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "quorate-operator";
@@ -183,7 +183,7 @@ impl Candidate {
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(identity) {
             spec.holder_identity = None;
-            let _ = api.replace(LEASE_NAME, &PostParams::default(), &lease).await;
+            let _ = api.replace(LEASE_NAME, &as_manager(), &lease).await;
         }
     }
 
@@ -197,7 +197,7 @@ impl Candidate {
                 },
                 spec: Some(self.claim(None)),
             };
-            return won(self.api.create(&PostParams::default(), &lease).await);
+            return won(self.api.create(&as_manager(), &lease).await);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -206,7 +206,7 @@ impl Candidate {
         }
         lease.spec = Some(self.claim(Some(&spec)));
         // The resourceVersion goes along: of two that try, one gets it.
-        won(self.api.replace(LEASE_NAME, &PostParams::default(), &lease).await)
+        won(self.api.replace(LEASE_NAME, &as_manager(), &lease).await)
     }
 
     /// Has the Lease of another looked the same for as long as it holds?

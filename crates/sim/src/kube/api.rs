@@ -171,6 +171,15 @@ impl Api {
         Ok(())
     }
 
+    /// Is an EtcdPeer, if there is one, still at this resourceVersion?
+    fn unchanged(&self, name: &str, version: &str) -> Result<(), ApiError> {
+        let present = self.peers.live.get(name).and_then(|peer| peer.resource_version());
+        match present.is_none_or(|present| present == version) {
+            true => Ok(()),
+            false => Err(ApiError::Conflict),
+        }
+    }
+
     /// Replaces the status of an EtcdCluster, if it is still the one that was read.
     pub fn replace_status(&mut self, next: &EtcdCluster) -> Result<(), ApiError> {
         let present = self
@@ -257,6 +266,10 @@ impl Api {
                     let template = s.spec.get_or_insert_default().template.get_or_insert_default();
                     let meta = template.metadata.get_or_insert_default();
                     meta.labels.get_or_insert_default().extend(labels.clone());
+                    s.labels_mut().extend(labels.clone());
+                }),
+                Kind::Claim => self.change::<PersistentVolumeClaim>(name, Some(uid), |c| {
+                    c.labels_mut().extend(labels.clone());
                 }),
                 _ => Ok(()),
             },
@@ -275,7 +288,7 @@ impl Api {
                 Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
                 Kind::Pod => self.delete::<Pod>(name, Some(uid)),
                 Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),
-                Kind::Secret => Ok(()),
+                Kind::Secret | Kind::Service => Ok(()),
             }),
             Effect::Annotate {
                 kind,
@@ -288,11 +301,19 @@ impl Api {
                 Kind::Set => self.annotate::<ReplicaSet>(name, uid, annotations),
                 Kind::Pod => self.annotate::<Pod>(name, uid, annotations),
                 Kind::Budget => self.annotate::<PodDisruptionBudget>(name, uid, annotations),
-                Kind::Secret => Ok(()),
+                Kind::Secret | Kind::Service => Ok(()),
             },
-            Effect::Adopt { name, uid, owners } => self.change::<EtcdPeer>(name, Some(uid), |p| {
-                p.metadata.owner_references = Some(owners.clone());
-            }),
+            Effect::Adopt {
+                name,
+                uid,
+                version,
+                owners,
+            } => {
+                self.unchanged(name, version)?;
+                self.change::<EtcdPeer>(name, Some(uid), |p| {
+                    p.metadata.owner_references = Some(owners.clone());
+                })
+            }
             Effect::Grow { name, uid, storage } => {
                 self.change::<PersistentVolumeClaim>(name, Some(uid), |c| {
                     let resources = c.spec.get_or_insert_default().resources.get_or_insert_default();
@@ -303,8 +324,10 @@ impl Api {
             Effect::Finalizers {
                 name,
                 uid,
+                version,
                 finalizers,
             } => {
+                self.unchanged(name, version)?;
                 let set = |p: &mut EtcdPeer| p.metadata.finalizers = Some(finalizers.clone());
                 match self.change::<EtcdPeer>(name, Some(uid), set) {
                     Err(ApiError::NotFound) => Ok(()),

@@ -39,7 +39,7 @@ const ETCD_PROGRAM: &str = "/usr/local/bin/etcd";
 /// The template of the pods of the member in `ordinal`, made for what its EtcdPeer says.
 pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role: Role) -> PodTemplateSpec {
     let pod = &context.cluster.pod;
-    let mut labels = context.names.member_labels(ordinal);
+    let mut labels = context.names.member_object_labels(ordinal);
     labels.insert(ROLE_LABEL.to_owned(), role.as_str().to_owned());
     let mut annotations = pod.metadata.clone().unwrap_or_default().annotations;
     annotations.extend([
@@ -53,7 +53,7 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
-        security_context: Some(pod.security_context.clone().unwrap_or_else(own_security)),
+        security_context: Some(security(pod.security_context.clone().unwrap_or_default())),
         init_containers: Some(vec![
             image(context, peer.version),
             look(context, peer),
@@ -79,15 +79,18 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
     }
 }
 
-fn own_security() -> PodSecurityContext {
+/// What the user chose, and ours where nothing was chosen. The volume belongs to the group that etcd runs in.
+fn security(chosen: PodSecurityContext) -> PodSecurityContext {
+    let group = chosen.run_as_group.or(chosen.run_as_user).unwrap_or(USER);
+    let seccomp = || SeccompProfile {
+        type_: "RuntimeDefault".to_owned(),
+        ..SeccompProfile::default()
+    };
     PodSecurityContext {
-        fs_group: Some(USER),
-        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-        seccomp_profile: Some(SeccompProfile {
-            type_: "RuntimeDefault".to_owned(),
-            ..SeccompProfile::default()
-        }),
-        ..PodSecurityContext::default()
+        fs_group: chosen.fs_group.or(Some(group)),
+        fs_group_change_policy: (chosen.fs_group_change_policy).or(Some("OnRootMismatch".to_owned())),
+        seccomp_profile: chosen.seccomp_profile.or_else(|| Some(seccomp())),
+        ..chosen
     }
 }
 
@@ -389,5 +392,40 @@ fn certificates(context: &BuildContext<'_>, ordinal: Ordinal) -> Volume {
             ..ProjectedVolumeSource::default()
         }),
         ..certs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_does_not_choose_of_the_security_context_stays_ours() {
+        let ours = security(PodSecurityContext::default());
+        assert_eq!(ours.fs_group, Some(USER));
+        let chosen = security(PodSecurityContext {
+            supplemental_groups: Some(vec![7]),
+            ..PodSecurityContext::default()
+        });
+        assert_eq!(chosen.fs_group, Some(USER));
+        assert_eq!(chosen.supplemental_groups, Some(vec![7]));
+        assert_eq!(chosen.seccomp_profile, ours.seccomp_profile);
+        assert_eq!(chosen.fs_group_change_policy, ours.fs_group_change_policy);
+        let other = security(PodSecurityContext {
+            run_as_user: Some(1000),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "Unconfined".to_owned(),
+                ..SeccompProfile::default()
+            }),
+            ..PodSecurityContext::default()
+        });
+        assert_eq!(other.fs_group, Some(1000), "the group that etcd runs in");
+        assert_eq!(other.seccomp_profile.unwrap().type_, "Unconfined");
+        let group = security(PodSecurityContext {
+            fs_group: Some(5),
+            run_as_user: Some(1000),
+            ..PodSecurityContext::default()
+        });
+        assert_eq!(group.fs_group, Some(5));
     }
 }
