@@ -8,6 +8,7 @@ pub mod build;
 pub mod execute;
 pub mod gather;
 mod log;
+pub mod memory_text;
 pub mod observe;
 pub mod pass;
 pub mod pod_state;
