@@ -4,6 +4,7 @@
 //! not ours (all but the resources themselves are chosen by label).
 
 pub mod events;
+pub mod trim;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,6 +14,7 @@ use futures::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
@@ -70,12 +72,35 @@ pub fn start(
         sets: start.watch(true, labelled),
         services: start.watch(true, labelled),
         budgets: start.watch(true, labelled),
-        secrets: start.watch(true, labelled),
+        secrets: start.watch_trimmed(Some(trim::SECRETS_PAGE), trim::secret, true, labelled),
     }
 }
 
 fn labelled<K: ResourceExt>(object: &K) -> Option<String> {
     object.labels().get(CLUSTER_LABEL).cloned()
+}
+
+/// A kind of object that can be watched.
+trait Watched:
+    Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
 }
 
 struct Start<'a> {
@@ -89,20 +114,30 @@ struct Start<'a> {
 impl Start<'_> {
     fn watch<K>(&mut self, by_label: bool, cluster_of: fn(&K) -> Option<String>) -> Store<K>
     where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
+        K: Watched,
+    {
+        self.watch_trimmed(None, trim::any, by_label, cluster_of)
+    }
+
+    fn watch_trimmed<K>(
+        &mut self,
+        page: Option<u32>,
+        trim: fn(&mut DynamicObject),
+        by_label: bool,
+        cluster_of: fn(&K) -> Option<String>,
+    ) -> Store<K>
+    where
+        K: Watched,
     {
         let mut config = watcher::Config::default();
         if by_label {
             config = config.labels(&format!("{}={},{CLUSTER_LABEL}", APP_LABEL.0, APP_LABEL.1));
         }
+        if let Some(page) = page {
+            config = config.page_size(page);
+        }
         let (store, writer) = reflector::store();
-        let stream = events::watch::<K>(self.client, self.namespace, config).reflect(writer);
+        let stream = events::watch::<K>(self.client, self.namespace, config, trim).reflect(writer);
         let (woken, health) = (self.woken.clone(), self.health.clone());
         let resource = K::plural(&());
         health.expect(&resource);

@@ -35,7 +35,7 @@ use super::{CONFIGURATION, SERVICE};
 use crate::requests::apply::{FIELD_MANAGER, apply, is};
 use crate::requests::effect::Effect;
 use crate::runtime::lease::Tenure;
-use crate::runtime::watch::events;
+use crate::runtime::watch::{events, trim};
 use crate::tls::Lifetimes;
 
 /// How long a request may take.
@@ -108,7 +108,7 @@ where
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let (store, writer) = reflector::store();
-    let stream = events::watch::<K>(client, namespace, config).reflect(writer);
+    let stream = events::watch::<K>(client, namespace, config, trim::any).reflect(writer);
     let changed = changed.clone();
     tasks.spawn(async move {
         let mut stream = std::pin::pin!(stream);

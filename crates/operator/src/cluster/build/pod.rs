@@ -406,7 +406,11 @@ mod tests {
             assert_eq!(all.len(), 4);
             all.into_iter().map(|c| c.resources).collect::<Vec<_>>()
         };
-        assert_eq!(asked(None), vec![None; 4], "a LimitRange of the namespace decides");
+        assert_eq!(
+            asked(None),
+            vec![None; 4],
+            "a LimitRange of the namespace decides"
+        );
         let chosen: ResourceRequirements = serde_json::from_value(serde_json::json!({
             "requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "1Gi"},
         }))
