@@ -2,16 +2,12 @@
 //!
 //! Never: an object other than the one that was meant (uids go along); a failure for finding the effect there already.
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
 use kube::core::Status;
 use kube::{Client, ResourceExt};
-use quorate_api::crd::EtcdPeer;
 use quorate_pod::contract::{CLUSTER_LABEL, PEER_LABEL};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -59,43 +55,6 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
 pub fn plain(object: &impl Serialize) -> Result<DynamicObject, kube::Error> {
     let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
     serde_json::from_value(value).map_err(kube::Error::SerdeError)
-}
-
-/// Where objects of this kind are.
-fn resource(object: &Object) -> ApiResource {
-    match object {
-        Object::Service(_) => Kind::Service.resource(),
-        Object::Claim(_) => Kind::Claim.resource(),
-        Object::Set(_) => Kind::Set.resource(),
-        Object::Budget(_) => Kind::Budget.resource(),
-        Object::Secret(_) => Kind::Secret.resource(),
-        Object::Peer(_) => Kind::Peer.resource(),
-    }
-}
-
-fn content(object: &Object) -> Result<DynamicObject, kube::Error> {
-    match object {
-        Object::Service(it) => plain(it),
-        Object::Claim(it) => plain(it),
-        Object::Set(it) => plain(it),
-        Object::Budget(it) => plain(it),
-        Object::Secret(it) => plain(it),
-        Object::Peer(it) => plain(it),
-    }
-}
-
-impl Kind {
-    fn resource(self) -> ApiResource {
-        match self {
-            Kind::Peer => ApiResource::erase::<EtcdPeer>(&()),
-            Kind::Claim => ApiResource::erase::<PersistentVolumeClaim>(&()),
-            Kind::Set => ApiResource::erase::<ReplicaSet>(&()),
-            Kind::Pod => ApiResource::erase::<Pod>(&()),
-            Kind::Budget => ApiResource::erase::<PodDisruptionBudget>(&()),
-            Kind::Secret => ApiResource::erase::<Secret>(&()),
-            Kind::Service => ApiResource::erase::<Service>(&()),
-        }
-    }
 }
 
 fn amended(change: &Amendment) -> Value {
@@ -150,7 +109,7 @@ impl ApiRequests<'_> {
             Err(error) if is(&error, 409) => error,
             other => return other.map(|()| Did::It),
         };
-        let (resource, wanted) = (resource(object), content(object)?);
+        let (resource, wanted) = (object.kind().resource(), object.content()?);
         match self.api(&resource).get_opt(&wanted.name_any()).await? {
             Some(present) if carries(&present, &wanted) => Ok(Did::Nothing),
             Some(_) => Err(taken(&resource.kind, &wanted)),
@@ -216,8 +175,8 @@ impl ApiRequests<'_> {
     }
 
     async fn create_ours(&self, object: &Object) -> Result<(), kube::Error> {
-        let content = content(object)?;
-        self.api(&resource(object))
+        let content = object.content()?;
+        self.api(&object.kind().resource())
             .create(&as_manager(), &content)
             .await
             .map(drop)
@@ -225,8 +184,8 @@ impl ApiRequests<'_> {
 
     async fn apply(&self, object: &Object) -> Result<(), kube::Error> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let content = content(object)?;
-        self.api(&resource(object))
+        let content = object.content()?;
+        self.api(&object.kind().resource())
             .patch(&content.name_any(), &params, &Patch::Apply(&content))
             .await
             .map(drop)
@@ -269,6 +228,7 @@ impl ApiRequests<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::core::v1::Service;
 
     fn service(labels: &[(&str, &str)]) -> DynamicObject {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));

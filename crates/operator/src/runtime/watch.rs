@@ -30,6 +30,7 @@ use crate::cluster::upkeep::Whole;
 use crate::names::{APP_LABEL, Names};
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
+use crate::runtime::work::WorkKey;
 
 #[derive(Clone)]
 pub struct Watches {
@@ -49,7 +50,7 @@ impl Debug for Watches {
     }
 }
 
-/// Starts the watches. Each cluster to which something happens is woken.
+/// Starts the watches. Each object that has passes of its own is woken when something happens to it or to what is its.
 pub fn start(
     client: &Client,
     namespace: Option<&str>,
@@ -65,8 +66,12 @@ pub fn start(
         tasks,
     };
     Watches {
-        clusters: start.watch(false, |c: &EtcdCluster| Some(c.name_any())),
-        peers: start.watch(false, |p: &EtcdPeer| Some(p.spec.cluster_name.clone())),
+        clusters: start.watch(false, |c: &EtcdCluster| {
+            Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))
+        }),
+        peers: start.watch(false, |p: &EtcdPeer| {
+            Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))
+        }),
         pods: start.watch(true, labelled),
         claims: start.watch(true, labelled),
         sets: start.watch(true, labelled),
@@ -76,8 +81,10 @@ pub fn start(
     }
 }
 
-fn labelled<K: ResourceExt>(object: &K) -> Option<String> {
-    object.labels().get(CLUSTER_LABEL).cloned()
+/// The cluster that an object belongs to by its label.
+fn labelled<K: ResourceExt>(object: &K) -> Option<WorkKey> {
+    let cluster = object.labels().get(CLUSTER_LABEL)?;
+    Some(WorkKey::cluster(&object.namespace()?, cluster))
 }
 
 /// A kind of object that can be watched.
@@ -112,11 +119,11 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    fn watch<K>(&mut self, by_label: bool, cluster_of: fn(&K) -> Option<String>) -> Store<K>
+    fn watch<K>(&mut self, by_label: bool, wakes: fn(&K) -> Option<WorkKey>) -> Store<K>
     where
         K: Watched,
     {
-        self.watch_trimmed(None, trim::any, by_label, cluster_of)
+        self.watch_trimmed(None, trim::any, by_label, wakes)
     }
 
     fn watch_trimmed<K>(
@@ -124,7 +131,7 @@ impl Start<'_> {
         page: Option<u32>,
         trim: fn(&mut DynamicObject),
         by_label: bool,
-        cluster_of: fn(&K) -> Option<String>,
+        wakes: fn(&K) -> Option<WorkKey>,
     ) -> Store<K>
     where
         K: Watched,
@@ -163,8 +170,8 @@ impl Start<'_> {
                 else {
                     continue;
                 };
-                if let (Some(namespace), Some(cluster)) = (object.namespace(), cluster_of(&object)) {
-                    woken.wake(Names::of(&namespace, &cluster));
+                if let Some(key) = wakes(&object) {
+                    woken.wake(key);
                 }
             }
         });
@@ -186,13 +193,13 @@ impl Watches {
         let _ = self.secrets.wait_until_ready().await;
     }
 
-    /// All clusters there are.
-    pub fn clusters(&self) -> Vec<Names> {
+    /// All objects that have passes of their own.
+    pub fn worked_on(&self) -> Vec<WorkKey> {
         let clusters = self.clusters.state();
-        let names = clusters
+        let keys = clusters
             .iter()
-            .filter_map(|c| Some(Names::of(&c.namespace()?, &c.name_any())));
-        names.collect()
+            .filter_map(|c| Some(WorkKey::cluster(&c.namespace()?, &c.name_any())));
+        keys.collect()
     }
 
     pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {

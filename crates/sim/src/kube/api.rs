@@ -242,7 +242,8 @@ impl Api {
                 Object::Set(it) => self.create((**it).clone()),
                 Object::Budget(it) => self.create((**it).clone()),
                 Object::Peer(it) => self.create((**it).clone()),
-                Object::Secret(_) => Ok(()),
+                // ReplicaSets make the pods.
+                Object::Secret(_) | Object::Pod(_) => Ok(()),
             }),
             Effect::Apply(Object::Budget(it)) => {
                 let spec = it.spec.clone();

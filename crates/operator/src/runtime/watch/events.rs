@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 /// How long until objects are listed again, of which one could not be read.
@@ -85,6 +85,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use k8s_openapi::api::core::v1::Service;
+    use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;
