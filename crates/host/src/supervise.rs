@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
-use quorate_core::standing::{Standing, subject};
+use quorate_core::standing::Standing;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
@@ -30,8 +30,9 @@ use crate::ground::Ground;
 use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
 use crate::ports::Asked;
+use crate::problems::Problems;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, log, observe, ports};
+use crate::{Error, Root, certs, event_log, log, observe, ports};
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);
@@ -41,8 +42,6 @@ const MANIFEST_LOOK: Duration = Duration::from_secs(1);
 const STATUS_REFRESH: Duration = Duration::from_secs(5);
 /// How often certificates and logs are looked after.
 const UPKEEP: Duration = Duration::from_secs(60);
-/// Problems of steps shown at most.
-const PROBLEMS_MAX: usize = 16;
 
 /// What a supervisor needs to know.
 #[derive(Clone, Debug)]
@@ -112,34 +111,6 @@ struct Supervision<E> {
     asides: Vec<Aside>,
     backup: Companion,
     _lock: File,
-}
-
-/// What is wrong, by where it comes from.
-#[derive(Debug, Default)]
-struct Problems {
-    manifest: Vec<String>,
-    upkeep: Vec<String>,
-    certificates: Vec<String>,
-    ports: Vec<String>,
-    journal: Vec<String>,
-    seen: Vec<String>,
-    steps: Vec<String>,
-}
-
-impl Problems {
-    fn all(&self) -> Vec<String> {
-        let Problems {
-            manifest,
-            upkeep,
-            certificates,
-            ports,
-            journal,
-            seen,
-            steps,
-        } = self;
-        let all = [manifest, upkeep, certificates, ports, journal, seen, steps];
-        all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
-    }
 }
 
 impl<E: FnMut(Event)> Supervision<E> {
@@ -280,7 +251,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.seen.extend(problem(adopted));
         let observed = seen.observed;
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now());
-        self.log_standing(&plan);
+        let named = |ordinal| self.ground.name(ordinal);
+        event_log::standing(&self.spec.name, named, &plan, &mut self.standing);
         if self.arm(&plan) && self.remember(memory) {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
@@ -343,7 +315,8 @@ impl<E: FnMut(Event)> Supervision<E> {
             self.tell(told.clone());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
-            self.log_step(step, &result, &told);
+            let memory = &self.ground.journal.memory;
+            event_log::step(&self.spec, memory, (step, &result), &mut self.standing);
             let failed = match &result {
                 StepResult::Done => None,
                 StepResult::Refused(why) => Some(format!("{told}: not yet: {why}")),
@@ -546,12 +519,8 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     fn tell_end(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
         let what = if exit.asked { "stopped" } else { "ended" };
-        let (cluster, member) = (&self.ground.cluster.name, self.ground.name(ordinal).to_string());
-        if exit.asked {
-            tracing::info!(cluster, member, "{what}: {}", exit.how);
-        } else {
-            tracing::warn!(cluster, member, "{what}: {}", exit.how);
-        }
+        let member = self.ground.name(ordinal);
+        event_log::ended(&self.spec.name, member.as_str(), exit);
         self.tell(format!("{member} {what}: {}", exit.how));
     }
 
@@ -563,45 +532,6 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// For the terminal alone: the log has it with its fields.
     fn tell(&mut self, text: String) {
         (self.events)(Event::Line(text));
-    }
-
-    fn log_standing(&mut self, plan: &Plan) {
-        for change in self.standing.changes(plan) {
-            let cluster = &self.ground.cluster.name;
-            let member = change.member.map(|ordinal| self.ground.name(ordinal).to_string());
-            let (member, reason) = (member.as_deref(), change.reason);
-            match (change.began, change.blocks) {
-                (true, true) => tracing::warn!(cluster, member, reason, "blocked: {}", change.detail),
-                (true, false) => tracing::info!(cluster, member, reason, "waiting: {}", change.detail),
-                (false, true) => tracing::info!(cluster, member, reason, "no longer blocked"),
-                (false, false) => tracing::info!(cluster, member, reason, "no longer waiting"),
-            }
-        }
-    }
-
-    fn log_step(&mut self, step: &Step, result: &StepResult, told: &str) {
-        let cluster = &self.ground.cluster.name;
-        let member = subject(step, &self.ground.journal.memory);
-        let member = member.map(|ordinal| self.ground.name(ordinal).to_string());
-        let (member, kind) = (member.as_deref(), format!("{:?}", step.kind()));
-        let repeats = self.standing.repeats(step, result);
-        match result {
-            StepResult::Done => tracing::info!(cluster, member, step = kind, "{told}"),
-            _ if repeats => tracing::debug!(cluster, member, step = kind, "{told}: again: {result:?}"),
-            StepResult::Refused(why) => {
-                let reason = why.to_string();
-                tracing::warn!(cluster, member, step = kind, reason, "{told}: refused");
-            }
-            StepResult::Unclear(why) => {
-                tracing::warn!(
-                    cluster,
-                    member,
-                    step = kind,
-                    reason = why,
-                    "{told}: outcome unknown"
-                );
-            }
-        }
     }
 }
 

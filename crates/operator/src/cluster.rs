@@ -7,7 +7,7 @@
 pub mod build;
 pub mod execute;
 pub mod gather;
-mod log;
+pub(crate) mod log;
 pub mod memory_text;
 pub mod observe;
 pub mod pass;

@@ -3,27 +3,21 @@
 //! Never: a line for every pass; a value that is secret (steps and reasons hold none).
 
 use quorate_core::model::{Spec, StepResult};
-use quorate_core::standing::{Standing, subject};
-use quorate_core::{Memory, Plan, Step};
+use quorate_core::standing::{Change, Standing, subject};
+use quorate_core::{Memory, Step};
 
 use crate::names::Names;
 
-/// Logs what has come to stand in the way of the plan, or does no longer.
-pub(crate) fn standing(names: &Names, plan: &Plan, standing: &mut Standing) {
+/// Logs that something has come to stand in the way of the plan, or does no longer.
+pub(crate) fn change(names: &Names, change: &Change) {
     let Names { namespace, cluster } = names;
-    for change in standing.changes(plan) {
-        let member = change.member.map(|o| names.member(o).to_string());
-        let (member, reason) = (member.as_deref(), change.reason);
-        match (change.began, change.blocks) {
-            (true, true) => {
-                tracing::warn!(namespace, cluster, member, reason, "blocked: {}", change.detail);
-            }
-            (true, false) => {
-                tracing::info!(namespace, cluster, member, reason, "waiting: {}", change.detail);
-            }
-            (false, true) => tracing::info!(namespace, cluster, member, reason, "no longer blocked"),
-            (false, false) => tracing::info!(namespace, cluster, member, reason, "no longer waiting"),
-        }
+    let member = change.member.map(|o| names.member(o).to_string());
+    let (member, reason) = (member.as_deref(), change.reason);
+    match (change.began, change.blocks) {
+        (true, true) => tracing::warn!(namespace, cluster, member, reason, "blocked: {}", change.detail),
+        (true, false) => tracing::info!(namespace, cluster, member, reason, "waiting: {}", change.detail),
+        (false, true) => tracing::info!(namespace, cluster, member, reason, "no longer blocked"),
+        (false, false) => tracing::info!(namespace, cluster, member, reason, "no longer waiting"),
     }
 }
 

@@ -4,11 +4,9 @@
 //! Never: an effect before the memory it came with is stored under the resourceVersion that it was read with; an
 //! effect without a Lease that outlives it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Client, Resource, ResourceExt};
 use quorate_api::Cluster;
@@ -80,9 +78,7 @@ pub struct Kept {
     taken_up: bool,
     certificates: secure::Kept,
     trouble: Trouble,
-    /// What stops the plan, as far as it was told.
-    blocked: BTreeSet<(BlockReason, Option<Ordinal>)>,
-    /// The same and what it waits for, as far as it was logged.
+    /// What stops the plan and what it waits for, as far as it was told.
     standing: Standing,
 }
 
@@ -147,7 +143,8 @@ impl Shared {
         };
         let cluster = asked.cluster;
         let mut frozen = asked.frozen;
-        let Some(owner) = owner(&resource) else {
+        // None while it has no uid.
+        let Some(owner) = resource.controller_owner_ref(&()) else {
             return Ok(Some(AT_REST));
         };
         let context = BuildContext {
@@ -355,7 +352,6 @@ impl Pass<'_> {
         let observed = self.look(objects, &before, kept).await;
         let Decision { plan, mut memory } = decide(&self.spec, &observed, &before, now());
         memory.manifest = self.manifest.clone();
-        log::standing(self.names, &plan, &mut kept.standing);
         self.shared.figures.seen(self.names, &self.spec, &observed, &plan);
         if !self.shared.tenure.covers(EFFECT_LIMIT) {
             return Ok(SOONEST);
@@ -384,7 +380,7 @@ impl Pass<'_> {
             .iter()
             .all(|requests| requests.effects.is_empty());
         self.show(&seen, !idle || !plan.steps.is_empty(), kept).await?;
-        self.tell(come_to_block(self.names, &plan, &mut kept.blocked))
+        self.tell(come_to_block(self.names, &plan, &mut kept.standing))
             .await;
         // Before anything is restarted for them: what a pod finds is then what it was restarted for.
         self.ask(first).await?;
@@ -563,11 +559,6 @@ fn is_stale(step: &Step, observed: &Observed, now: Time) -> bool {
             Step::Stop { .. } | Step::SetAside { .. } | Step::MoveLeader { .. }
         );
     disturbs && !Guards::all().view(observed, now)
-}
-
-/// Whom the objects of a cluster belong to; none while it has no uid.
-fn owner(resource: &EtcdCluster) -> Option<OwnerReference> {
-    resource.controller_owner_ref(&())
 }
 
 /// A token that no other bootstrap has had.

@@ -89,7 +89,7 @@ pub struct Candidate {
     identity: String,
     tenure: Tenure,
     pulse: Pulse,
-    /// As last logged.
+    /// Whether the log says that this one leads.
     leads: bool,
     /// The Lease of another as last seen, and since when it has looked like that.
     seen: Option<(String, Instant)>,
