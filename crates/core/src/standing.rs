@@ -52,13 +52,14 @@ impl Standing {
             self.steps.clear();
         }
         let before = std::mem::take(&mut self.stands);
-        let change = |began, ((reason, member), stands): (&(_, Option<Ordinal>), &Stands)| Change {
-            began,
-            blocks: stands.blocks,
-            reason: *reason,
-            member: *member,
-            detail: stands.detail.clone(),
-        };
+        let change =
+            |began, (&(reason, member), stands): (&(&'static str, Option<Ordinal>), &Stands)| Change {
+                began,
+                blocks: stands.blocks,
+                reason,
+                member,
+                detail: stands.detail.clone(),
+            };
         let ended = before.iter().filter(|(key, _)| !now.contains_key(*key));
         let began = now.iter().filter(|(key, _)| !before.contains_key(*key));
         let all = ended
