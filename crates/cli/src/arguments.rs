@@ -13,6 +13,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use quorate_core::model::Version;
 use quorate_pod::contract;
 
+use crate::log_lines::LogOptions;
 use crate::{duration, say};
 
 const EXAMPLES: &str = "\
@@ -105,6 +106,8 @@ pub struct Up {
     /// How members are run
     #[arg(long, value_enum, default_value_t = Runner::Auto)]
     pub runner: Runner,
+    #[command(flatten)]
+    pub log: LogOptions,
 }
 
 /// How members are run. (Comments on the values would make `--help` twice as long.)
@@ -293,6 +296,8 @@ pub struct Operator {
     /// How long certificates live, for tests: they are renewed when a third of it is left
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, hide = true)]
     pub leaf_lifetime: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub log: LogOptions,
 }
 
 /// The host and the process: in a container every operator is process 1.

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
+use quorate_core::standing::Standing;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
@@ -29,8 +30,9 @@ use crate::ground::Ground;
 use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
 use crate::ports::Asked;
+use crate::problems::Problems;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, log, observe, ports};
+use crate::{Error, Root, certs, event_log, log, observe, ports};
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);
@@ -40,8 +42,6 @@ const MANIFEST_LOOK: Duration = Duration::from_secs(1);
 const STATUS_REFRESH: Duration = Duration::from_secs(5);
 /// How often certificates and logs are looked after.
 const UPKEEP: Duration = Duration::from_secs(60);
-/// Problems of steps shown at most.
-const PROBLEMS_MAX: usize = 16;
 
 /// What a supervisor needs to know.
 #[derive(Clone, Debug)]
@@ -106,37 +106,11 @@ struct Supervision<E> {
     upkeep_due: Instant,
     was_ready: bool,
     shown: BTreeSet<String>,
+    /// What stands in the way, as far as it was logged.
+    standing: Standing,
     asides: Vec<Aside>,
     backup: Companion,
     _lock: File,
-}
-
-/// What is wrong, by where it comes from.
-#[derive(Debug, Default)]
-struct Problems {
-    manifest: Vec<String>,
-    upkeep: Vec<String>,
-    certificates: Vec<String>,
-    ports: Vec<String>,
-    journal: Vec<String>,
-    seen: Vec<String>,
-    steps: Vec<String>,
-}
-
-impl Problems {
-    fn all(&self) -> Vec<String> {
-        let Problems {
-            manifest,
-            upkeep,
-            certificates,
-            ports,
-            journal,
-            seen,
-            steps,
-        } = self;
-        let all = [manifest, upkeep, certificates, ports, journal, seen, steps];
-        all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
-    }
 }
 
 impl<E: FnMut(Event)> Supervision<E> {
@@ -190,6 +164,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             upkeep_due: Instant::now() + UPKEEP,
             was_ready: false,
             shown: BTreeSet::new(),
+            standing: Standing::default(),
             asides: Vec::new(),
             backup,
             _lock: lock,
@@ -280,6 +255,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         // sleeps, so the clock counts too.
         let now = now().max(observed.at + began.elapsed());
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
+        let named = |ordinal| self.ground.name(ordinal);
+        event_log::standing(&self.spec.name, named, &plan, &mut self.standing);
         if self.arm(&plan) && self.remember(memory) {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
@@ -339,9 +316,11 @@ impl<E: FnMut(Event)> Supervision<E> {
                 continue;
             }
             let told = step.described(&self.spec, &self.ground.journal.memory);
-            self.line(told.clone());
+            self.tell(told.clone());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
+            let memory = &self.ground.journal.memory;
+            event_log::step(&self.spec, memory, (step, &result), &mut self.standing);
             let failed = match &result {
                 StepResult::Done => None,
                 StepResult::Refused(why) => Some(format!("{told}: not yet: {why}")),
@@ -350,7 +329,7 @@ impl<E: FnMut(Event)> Supervision<E> {
                 }
             };
             if let Some(text) = &failed {
-                self.line(text.clone());
+                self.tell(text.clone());
                 self.problems.steps.push(text.clone());
             }
             if reported(step) && !(stuck && step.kind() == StepKind::Start) {
@@ -410,9 +389,20 @@ impl<E: FnMut(Event)> Supervision<E> {
             .map(|block| format!("{}: {}", block.reason, block.detail));
         let now_shown: BTreeSet<String> = blocks.chain(status.problems.iter().cloned()).collect();
         let news: Vec<String> = now_shown.difference(&self.shown).cloned().collect();
-        news.into_iter().for_each(|text| self.line(text));
+        for text in news {
+            if status.problems.contains(&text) {
+                tracing::warn!(cluster = self.ground.cluster.name, "{text}");
+            }
+            self.tell(text);
+        }
         self.shown = now_shown;
         if status.ready && !self.was_ready {
+            let members = status.members.len();
+            tracing::info!(
+                cluster = self.ground.cluster.name,
+                members,
+                "all members are healthy"
+            );
             (self.events)(Event::Ready(Box::new(status.clone())));
         }
         self.was_ready = status.ready;
@@ -534,10 +524,18 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     fn tell_end(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
         let what = if exit.asked { "stopped" } else { "ended" };
-        self.line(format!("{} {what}: {}", self.ground.name(ordinal), exit.how));
+        let member = self.ground.name(ordinal);
+        event_log::ended(&self.spec.name, member.as_str(), exit);
+        self.tell(format!("{member} {what}: {}", exit.how));
     }
 
     fn line(&mut self, text: String) {
+        tracing::info!(cluster = self.ground.cluster.name, "{text}");
+        self.tell(text);
+    }
+
+    /// For the terminal alone: the log has it with its fields.
+    fn tell(&mut self, text: String) {
         (self.events)(Event::Line(text));
     }
 }

@@ -10,7 +10,9 @@ pub mod execute;
 pub mod gather;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod live;
+pub(crate) mod log;
 pub mod login;
+pub mod memory_text;
 pub mod observe;
 pub mod pass;
 pub mod pod_state;

@@ -9,6 +9,10 @@ use quorate_pod::contract::{CLUSTER_LABEL, MemberRef, PEER_LABEL};
 
 /// The label that all objects of all clusters carry; what the operator watches is chosen by it.
 pub const APP_LABEL: (&str, &str) = ("app.kubernetes.io/name", "etcd");
+/// Labels that tools look for: the cluster's name, who made the object, and what it is a part of.
+const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+const MANAGED_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "quorate");
+const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// The claim's annotation with what the operator knows of the volume in it.
 pub const VOLUME_ANNOTATION: &str = "etcd.improbable.io/volume";
 /// Pod annotations that say what the pod was made for.
@@ -113,7 +117,17 @@ impl Names {
         format!("{}://{}:{CLIENT_PORT}", scheme(tls), self.host(ordinal))
     }
 
-    /// The labels of everything of this cluster.
+    /// The labels of an object of the cluster as a whole.
+    pub fn object_labels(&self) -> BTreeMap<String, String> {
+        complete(self.labels())
+    }
+
+    /// The labels of an object of one member.
+    pub fn member_object_labels(&self, ordinal: Ordinal) -> BTreeMap<String, String> {
+        complete(self.member_labels(ordinal))
+    }
+
+    /// The labels by which everything of this cluster is selected.
     pub fn labels(&self) -> BTreeMap<String, String> {
         let (name, value) = APP_LABEL;
         BTreeMap::from([
@@ -122,7 +136,7 @@ impl Names {
         ])
     }
 
-    /// The labels of everything of one member.
+    /// The labels by which everything of one member is selected.
     pub fn member_labels(&self, ordinal: Ordinal) -> BTreeMap<String, String> {
         let mut labels = self.labels();
         labels.insert(PEER_LABEL.to_owned(), self.member(ordinal).to_string());
@@ -141,6 +155,35 @@ impl Names {
         let pairs: Vec<String> = self.labels().iter().map(|(k, v)| format!("{k}={v}")).collect();
         pairs.join(",")
     }
+}
+
+/// The labels that tools look for, as far as an object of ours does not carry them. They follow from those that it is
+/// selected by, and select nothing themselves: they may come later, and no member is restarted for them.
+pub fn lacking(present: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let value = |key: &str| present.and_then(|labels| labels.get(key));
+    let Some(cluster) = value(CLUSTER_LABEL) else {
+        return BTreeMap::new();
+    };
+    let component = match value(PEER_LABEL) {
+        Some(_) => "member",
+        None => "cluster",
+    };
+    let (managed_by, quorate) = MANAGED_BY_LABEL;
+    let wanted = [
+        (INSTANCE_LABEL, cluster.as_str()),
+        (managed_by, quorate),
+        (COMPONENT_LABEL, component),
+    ];
+    let lacks = |(key, wanted): &(&str, &str)| value(key).map(String::as_str) != Some(*wanted);
+    let lacking = wanted.into_iter().filter(lacks);
+    lacking
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn complete(mut labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    labels.extend(lacking(Some(&labels)));
+    labels
 }
 
 /// What a member is in its cluster.
@@ -197,6 +240,33 @@ mod tests {
         ] {
             assert_eq!(names.ordinal(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn objects_carry_the_labels_that_tools_look_for_and_are_selected_without_them() {
+        let names = Names::of("n", "c");
+        let of_member = names.member_object_labels(Ordinal(1));
+        for (key, value) in [
+            ("name", "etcd"),
+            ("instance", "c"),
+            ("managed-by", "quorate"),
+            ("component", "member"),
+        ] {
+            assert_eq!(of_member[&format!("app.kubernetes.io/{key}")], value);
+        }
+        assert_eq!(names.object_labels()["app.kubernetes.io/component"], "cluster");
+        assert!(lacking(Some(&of_member)).is_empty());
+        let before = names.member_labels(Ordinal(1));
+        assert_eq!(lacking(Some(&before)).len(), 3, "an object of an older quorate");
+        assert!(
+            before
+                .iter()
+                .all(|(key, value)| of_member.get(key) == Some(value))
+        );
+        let mut changed = of_member.clone();
+        changed.insert("app.kubernetes.io/managed-by".to_owned(), "Helm".to_owned());
+        assert_eq!(lacking(Some(&changed))["app.kubernetes.io/managed-by"], "quorate");
+        assert!(lacking(None).is_empty(), "not ours");
     }
 
     #[test]

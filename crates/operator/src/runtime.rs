@@ -17,3 +17,4 @@ pub mod schedule;
 pub mod serve;
 pub mod wakeups;
 pub mod watch;
+pub mod work;

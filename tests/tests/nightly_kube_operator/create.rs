@@ -58,7 +58,7 @@ fn pods_are_as_the_template_says() {
     }
 }
 
-/// A namespace whose quota counts limits, and whose LimitRange gives them to containers that name none.
+/// A namespace whose quota counts limits, and whose LimitRange gives them to containers that name none, and refuses less.
 #[test]
 fn a_manifest_without_resources_gets_those_of_the_limit_range() {
     let version = etcd::newest("3.6");
@@ -69,7 +69,7 @@ kind: LimitRange
 metadata: {name: defaults}
 spec:
   limits:
-  - {type: Container, default: {cpu: 700m, memory: 300Mi}, defaultRequest: {cpu: 30m, memory: 70Mi}}
+  - {type: Container, default: {cpu: 700m, memory: 300Mi}, defaultRequest: {cpu: 30m, memory: 70Mi}, min: {cpu: 30m, memory: 70Mi}}
 ",
     );
     let yaml = manifest("c", 3, &version);
@@ -83,5 +83,8 @@ spec:
         let etcd = &pod["spec"]["containers"][0];
         assert_eq!(etcd["resources"]["limits"]["cpu"], "700m");
         assert_eq!(etcd["resources"]["requests"]["memory"], "70Mi");
+        for init in pod["spec"]["initContainers"].as_array().expect("init containers") {
+            assert_eq!(init["resources"], etcd["resources"]);
+        }
     }
 }

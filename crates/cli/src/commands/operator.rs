@@ -7,9 +7,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Operator;
 use crate::failure::Failure;
+use crate::log_lines;
 
 /// Runs the operator until it is told to stop.
 pub async fn run(arguments: Operator) -> Result<(), Failure> {
+    log_lines::begin(arguments.log);
     let listen =
         |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")));
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);

@@ -18,6 +18,7 @@ use self::event_printer::{EventPrinter, timed};
 use self::stop::Stop;
 use crate::arguments;
 use crate::failure::Failure;
+use crate::log_lines::{self, LogFormat};
 use crate::manifest::{self, Manifest};
 use crate::{roots, say};
 
@@ -27,11 +28,24 @@ const NAME: &str = "etcd";
 const REPLICAS: u32 = 3;
 
 pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
-    let arguments::Up { file, etcd, runner } = arguments;
+    let arguments::Up {
+        file,
+        etcd,
+        runner,
+        log,
+    } = arguments;
+    if log.log_format == LogFormat::Json {
+        // For programs: the supervisor's own events, and not a line for people among them.
+        log_lines::begin(log);
+    }
+    let say = |text: &str| match log.log_format {
+        LogFormat::Text => say::line(&timed(text)),
+        LogFormat::Json => tracing::info!("{text}"),
+    };
     match runner {
         arguments::Runner::Auto | arguments::Runner::Child => {}
     }
-    let manifest = choose_manifest(root, file, etcd.as_deref())?;
+    let manifest = choose_manifest(root, file, etcd.as_deref(), &say)?;
     // A status that a power cut damaged is no reason not to start: the supervisor writes a new one.
     let last = control::read_status(root.path()).ok().flatten();
     let begun = last.is_some_and(|status| status.cluster_id.is_some());
@@ -50,11 +64,13 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
         if matches!(news, Event::Ready(_)) {
             served.notify_one();
         }
-        event_printer.tell(news);
+        if log.log_format == LogFormat::Text {
+            event_printer.tell(news);
+        }
     };
     let shutdown = async {
         tokio::select! {
-            _ = stop.asked() => say::line(&timed("stopping the members; once more to leave them running")),
+            _ = stop.asked() => say("stopping the members; once more to leave them running"),
             found = startup_blockers::found(root, &served) => hindered = Some(found),
         }
         stopping.notify_one();
@@ -67,15 +83,17 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     if let Some(failure) = hindered {
         return Err(failure);
     }
-    say::line(&timed(&format!(
-        "stopped; the data stays in {}",
-        root.path().display()
-    )));
+    say(&format!("stopped; the data stays in {}", root.path().display()));
     Ok(())
 }
 
 /// The manifest to run: the one named, the root's, the one the root was last run by, or a new one.
-fn choose_manifest(root: &Root, file: Option<PathBuf>, etcd: Option<&Path>) -> Result<PathBuf, Failure> {
+fn choose_manifest(
+    root: &Root,
+    file: Option<PathBuf>,
+    etcd: Option<&Path>,
+    say: &dyn Fn(&str),
+) -> Result<PathBuf, Failure> {
     let own = root.manifest();
     if let Some(path) = file.or_else(|| own.exists().then(|| own.clone())) {
         // The supervisor judges it again; here nothing has been made yet that a refusal would leave behind.
@@ -112,10 +130,10 @@ fn choose_manifest(root: &Root, file: Option<PathBuf>, etcd: Option<&Path>) -> R
             source,
         })
     })?;
-    say::line(&timed(&format!(
+    say(&format!(
         "wrote {}: {REPLICAS} members, etcd {version}, TLS",
         own.display()
-    )));
+    ));
     Ok(own)
 }
 

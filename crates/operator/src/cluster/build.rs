@@ -50,7 +50,7 @@ impl BuildContext<'_> {
         ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(self.names.namespace.clone()),
-            labels: Some(self.names.labels()),
+            labels: Some(self.names.object_labels()),
             owner_references: Some(vec![self.owner.clone()]),
             ..ObjectMeta::default()
         }
@@ -61,7 +61,7 @@ impl BuildContext<'_> {
         ObjectMeta {
             name: Some(self.names.member(ordinal).to_string()),
             namespace: Some(self.names.namespace.clone()),
-            labels: Some(self.names.member_labels(ordinal)),
+            labels: Some(self.names.member_object_labels(ordinal)),
             ..ObjectMeta::default()
         }
     }

@@ -3,6 +3,7 @@
 //! In: what the watches have of it. Out: [`Objects`]. Never: an EtcdPeer of a former EtcdCluster of that name, or of
 //! somebody else, taken for one that stays.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition};
@@ -15,7 +16,7 @@ use quorate_core::model::Generation;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::{Claim, Owner, Peer};
-use crate::names::{CLAIM_FINALIZER, Names, ROLE_LABEL, VOLUME_ANNOTATION};
+use crate::names::{CLAIM_FINALIZER, Names, ROLE_LABEL, VOLUME_ANNOTATION, lacking};
 
 /// All objects of one cluster's members.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +48,11 @@ impl Seen {
                 continue;
             };
             let slot = objects.slots.entry(ordinal).or_default();
-            (slot.set, slot.set_fails, slot.set_role) = (set.uid(), failure(set), role(set));
+            (slot.set, slot.set_fails) = (set.uid(), failure(set));
+            let of_pods = pod_labels(set);
+            slot.set_role = of_pods.and_then(|labels| labels.get(ROLE_LABEL)).cloned();
+            slot.set_lacks = lacking(set.metadata.labels.as_ref());
+            slot.set_lacks.extend(lacking(of_pods));
         }
         for pod in &self.pods {
             let peer = pod.labels().get(quorate_pod::contract::PEER_LABEL);
@@ -78,6 +83,7 @@ fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
         unbound,
         asks_for: spec.and_then(requested).map(|q| q.to_owned()),
         holds: capacity.map(|q| q.0.clone()),
+        lacks: lacking(claim.metadata.labels.as_ref()),
     }
 }
 
@@ -92,16 +98,10 @@ pub fn requested(spec: &PersistentVolumeClaimSpec) -> Option<&str> {
     requests.get("storage").map(|quantity| quantity.0.as_str())
 }
 
-/// The role in the labels of the pods that a ReplicaSet makes.
-fn role(set: &ReplicaSet) -> Option<String> {
+/// The labels of the pods that a ReplicaSet makes.
+fn pod_labels(set: &ReplicaSet) -> Option<&BTreeMap<String, String>> {
     let template = set.spec.as_ref()?.template.as_ref()?;
-    template
-        .metadata
-        .as_ref()?
-        .labels
-        .as_ref()?
-        .get(ROLE_LABEL)
-        .cloned()
+    template.metadata.as_ref()?.labels.as_ref()
 }
 
 /// Why a ReplicaSet cannot make its pod: a quota, a policy, a limit.
@@ -124,6 +124,7 @@ fn read_peer(peer: &EtcdPeer, cluster_uid: &str) -> Option<Peer> {
         .partition::<Vec<String>, _>(|f| f == CLAIM_FINALIZER);
     Some(Peer {
         uid: peer.uid()?,
+        resource_version: peer.resource_version().unwrap_or_default(),
         deleting: peer.metadata.deletion_timestamp.is_some() || theirs,
         obsolete_finalizer: (!ours.is_empty()).then_some(others),
         owner,

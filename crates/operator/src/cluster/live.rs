@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::{Address, Answers, Members};
@@ -21,7 +21,7 @@ use super::driver::{Driver, View};
 use super::observe::Objects;
 use super::{login, reconcile};
 use crate::names::Names;
-use crate::requests::apply::{Did, FIELD_MANAGER, apply, is, plain};
+use crate::requests::apply::{Did, FIELD_MANAGER, apply, as_manager, is, plain};
 use crate::requests::effect::{Effect, News};
 use crate::requests::events::Reporter;
 use crate::requests::trouble::{EFFECT_LIMIT, Failed, in_time};
@@ -93,7 +93,7 @@ impl Shared {
         );
         let mut next = resource.clone();
         next.status = Some(status);
-        let (name, params) = (resource.name_any(), PostParams::default());
+        let (name, params) = (resource.name_any(), as_manager());
         let written = async { clusters.replace_status(&name, &params, &plain(&next)?).await };
         let written = in_time("store the status of the EtcdCluster", written).await?;
         Ok(written.resource_version())
@@ -201,11 +201,24 @@ impl Driver for Live<'_> {
     }
 
     fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Did, Failed>> {
-        let asked = apply(&self.shared.client, &self.names.namespace, effect);
-        Box::pin(in_time(effect.to_string(), asked))
+        Box::pin(async move {
+            let Names { namespace, cluster } = self.names;
+            let asked = apply(&self.shared.client, namespace, effect);
+            let did = in_time(effect.to_string(), asked).await?;
+            let found_so = did == Did::Nothing;
+            tracing::debug!(namespace, cluster, found_so, "request: {effect}");
+            Ok(did)
+        })
     }
 
     fn tell<'a>(&'a mut self, resource: &'a EtcdCluster, news: &'a News) -> BoxFuture<'a, ()> {
+        let Names { namespace, cluster } = self.names;
+        let (reason, (kind, object)) = (news.reason, &news.about);
+        if news.warning {
+            tracing::warn!(namespace, cluster, reason, kind, object, "{}", news.message);
+        } else {
+            tracing::info!(namespace, cluster, reason, kind, object, "{}", news.message);
+        }
         Box::pin(self.shared.reporter.tell(resource, news))
     }
 

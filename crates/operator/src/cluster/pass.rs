@@ -11,6 +11,7 @@ use quorate_core::reason::BlockReason;
 
 use crate::cluster::build::{BuildContext, etcd};
 use crate::cluster::gather::{bytes, requested};
+use crate::cluster::memory_text::unpack;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::{recall, speaks_tls};
 use crate::names::Names;
@@ -101,7 +102,7 @@ pub fn wanted(context: &BuildContext<'_>) -> Spec {
 /// forgotten, for what was begun would be begun again.
 pub fn stored(resource: &EtcdCluster) -> Result<Option<Memory>, String> {
     let text = resource.status.as_ref().and_then(|s| s.memory.as_ref());
-    text.map(|text| serde_json::from_str(text)).transpose().map_err(|error| {
+    text.map(|text| unpack(text)).transpose().map_err(|error| {
         format!(
             "status.memory cannot be read: {error}; a newer quorate wrote it, or someone changed it: run that quorate, \
              or put back what was there"

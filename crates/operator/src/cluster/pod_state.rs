@@ -3,6 +3,8 @@
 //! In: a Pod as the API server has it. Out: a [`Stage`]. Never: "it runs" from anything but a running container, "it is
 //! let through" from anything but the same rule that the gate in the pod goes by.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Exit, Generation, Time, Version};
@@ -11,7 +13,7 @@ use quorate_pod::contract::{
     Report, START_ANNOTATION,
 };
 
-use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, ROLE_LABEL, VERSION_ANNOTATION};
+use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, ROLE_LABEL, VERSION_ANNOTATION, lacking};
 
 /// How it begins when no node was found for a pod.
 pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
@@ -37,6 +39,8 @@ pub struct PodState {
     pub made_for: Option<MadeFor>,
     /// Its member's role, as its labels have it.
     pub role: Option<String>,
+    /// Labels that it should carry and does not.
+    pub lacks: BTreeMap<String, String>,
     /// Its address, once it has one.
     pub ip: Option<String>,
     /// How far it has got.
@@ -107,6 +111,7 @@ impl PodState {
             node: pod.spec.as_ref().and_then(|s| s.node_name.clone()),
             made_for,
             role: pod.labels().get(ROLE_LABEL).cloned(),
+            lacks: lacking(meta.labels.as_ref()),
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
             stage: stage(pod, &report, told || alone),
             ready: ready(pod),

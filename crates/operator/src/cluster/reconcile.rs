@@ -5,23 +5,23 @@
 //! look again. Never: an effect before the memory it came with is stored under the resourceVersion that it was read with;
 //! an effect without a Lease that outlives it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
 use quorate_core::guard::Guards;
-use quorate_core::model::{Frozen, Observed, Ordinal, Outcome, Refused, Spec, StepResult, Time};
+use quorate_core::model::{Frozen, Observed, Outcome, Refused, Spec, StepResult, Time};
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
 use quorate_core::reason::StatusReason;
+use quorate_core::standing::Standing;
 use quorate_core::{Decision, Memory, Plan, Step, decide};
 
 use super::build::{BuildContext, Images};
 use super::driver::{Driver, View};
 use super::execute::{Executor, Requests};
+use super::log;
 use super::observe::{Look, Objects};
 use super::pass::{asked, recalled, stored, wanted};
 use super::record::speaks_tls;
@@ -46,8 +46,8 @@ pub struct Kept {
     /// The memory was taken up by this process.
     taken_up: bool,
     trouble: Trouble,
-    /// What stops the plan, as far as it was told.
-    blocked: BTreeSet<(BlockReason, Option<Ordinal>)>,
+    /// What stops the plan and what it waits for, as far as it was told.
+    standing: Standing,
 }
 
 impl Kept {
@@ -107,7 +107,8 @@ async fn look_after(
     };
     let cluster = asked.cluster;
     let mut frozen = asked.frozen;
-    let Some(owner) = owner(&resource) else {
+    // None while it has no uid.
+    let Some(owner) = resource.controller_owner_ref(&()) else {
         return Ok(Some(AT_REST));
     };
     let context = BuildContext {
@@ -314,7 +315,7 @@ impl Pass<'_> {
         let [first, upkeep] = self.besides_steps(&memory, &observed);
         let idle = plan.steps.is_empty() && first.effects.is_empty() && upkeep.effects.is_empty();
         self.show(driver, &seen, !idle, kept).await?;
-        for news in come_to_block(self.names, &plan, &mut kept.blocked) {
+        for news in come_to_block(self.names, &plan, &mut kept.standing) {
             driver.tell(self.resource, &news).await;
         }
         // Before anything is restarted for them: what a pod finds is then what it was restarted for.
@@ -449,6 +450,13 @@ impl Pass<'_> {
                     Err(why) => StepResult::Refused(Refused::Other(why)),
                 },
             };
+            log::step(
+                self.names,
+                (step, &result),
+                &self.spec,
+                memory,
+                &mut kept.standing,
+            );
             if step.changes_membership() || matches!(step, Step::MoveLeader { .. } | Step::Start { .. }) {
                 kept.last = Some(Outcome {
                     step: step.kind(),
@@ -472,11 +480,6 @@ fn is_stale(step: &Step, observed: &Observed, now: Time) -> bool {
     disturbs && !Guards::all().view(observed, now)
 }
 
-/// Whom the objects of a cluster belong to; none while it has no uid.
-fn owner(resource: &EtcdCluster) -> Option<OwnerReference> {
-    resource.controller_owner_ref(&())
-}
-
 fn time(now: jiff::Timestamp) -> Time {
     Time(u64::try_from(now.as_millisecond()).unwrap_or(0))
 }
@@ -484,7 +487,7 @@ fn time(now: jiff::Timestamp) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::model::{MemberId, Token};
+    use quorate_core::model::{MemberId, Ordinal, Token};
 
     #[test]
     fn what_disturbs_members_is_not_done_on_an_old_view() {

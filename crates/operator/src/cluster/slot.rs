@@ -3,6 +3,8 @@
 //! In: those objects, and what is remembered of the slot. Out: a [`SlotView`] without the member's own answer, where to
 //! ask it, and the pod that waits for a go-ahead. Never: anything concluded about a volume that no pod has looked at.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
@@ -25,6 +27,7 @@ const REFUSED_MS: u64 = 60_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
     pub uid: String,
+    pub resource_version: String,
     /// It is being deleted.
     pub deleting: bool,
     /// Set if it carries the finalizer of former operators, which had it take its claim along: those that stay.
@@ -65,6 +68,8 @@ pub struct Claim {
     pub asks_for: Option<String>,
     /// How much there is, as a Kubernetes quantity.
     pub holds: Option<String>,
+    /// Labels that it should carry and does not.
+    pub lacks: BTreeMap<String, String>,
 }
 
 /// Everything of one slot.
@@ -76,6 +81,8 @@ pub struct SlotObjects {
     pub set: Option<String>,
     /// The role in the labels of the pods that its ReplicaSet makes.
     pub set_role: Option<String>,
+    /// Labels that the ReplicaSet or its pods should carry and do not.
+    pub set_lacks: BTreeMap<String, String>,
     /// Why its ReplicaSet cannot make a pod.
     pub set_fails: Option<String>,
     /// Its pods, oldest first.

@@ -9,6 +9,7 @@ use quorate_core::model::{Observed, Ordinal, SlotView, Spec, Version, quorum};
 use quorate_core::reason::{StatusReason, WaitReason};
 use quorate_core::{Memory, Plan};
 
+use crate::cluster::memory_text;
 use crate::names::Names;
 
 /// What a status is made from.
@@ -53,7 +54,7 @@ impl Seen<'_> {
             conditions: self.conditions(&last.conditions),
             selector: Some(self.names.selector()),
             observed_generation: self.generation,
-            memory: serde_json::to_string(self.memory).ok(),
+            memory: memory_text::pack(self.memory),
         }
     }
 

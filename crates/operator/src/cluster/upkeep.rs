@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
 use quorate_core::model::Ordinal;
@@ -18,7 +18,7 @@ use crate::cluster::execute::Requests;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::{Owner, Peer, SlotObjects};
-use crate::names::{ROLE_LABEL, Role, VOLUME_ANNOTATION};
+use crate::names::{ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
 use crate::requests::effect::{Effect, Kind, News, Object};
 
 /// What is there of the objects that belong to the cluster as a whole.
@@ -72,7 +72,11 @@ fn services(context: &BuildContext<'_>, whole: &Whole, told_apart: bool, request
                     "Repaired service with name {name:?}: its selector or ports were not those of the cluster"
                 ),
             ),
-            Some(_) => continue,
+            Some(present) => {
+                let labels = labelled_whole(Kind::Service, &present.metadata);
+                requests.effects.extend(labels);
+                continue;
+            }
         };
         requests.effects.push(effect);
         requests
@@ -108,7 +112,12 @@ fn budgets(context: &BuildContext<'_>, whole: &Whole, voters: usize, requests: &
             "BudgetDeleted",
             format!("Deleted the PodDisruptionBudget {name:?}: a single member needs none"),
         ),
-        _ => return,
+        (Some(_), Some(present)) => {
+            let labels = labelled_whole(Kind::Budget, &present.metadata);
+            requests.effects.extend(labels);
+            return;
+        }
+        (None, None) => return,
     };
     requests.effects.push(effect);
     requests
@@ -143,6 +152,10 @@ fn member(
         );
         requests.news.push(News::done("ClaimCreated", about, message));
     }
+    if let Some(claim) = slot.claim.as_ref().filter(|claim| !claim.deleting) {
+        let labels = labelled(Kind::Claim, (&name, &claim.uid), claim.lacks.clone());
+        requests.effects.extend(labels);
+    }
     let role = Role::of(memory, ordinal);
     if let Some(set) = &slot.set {
         label(slot, (&name, set), role, requests);
@@ -160,23 +173,41 @@ fn member(
 
 /// Says of a member's pod, and of those that come after it, what the member is.
 fn label(slot: &SlotObjects, (name, set): (&str, &str), role: Role, requests: &mut Requests) {
-    let other = |present: &Option<String>| present.as_deref() != Some(role.as_str());
-    let label = |kind, name: &str, uid: &str| Effect::Label {
+    let missing = |present: &Option<String>, lacks: &BTreeMap<String, String>| {
+        let mut labels = lacks.clone();
+        if present.as_deref() != Some(role.as_str()) {
+            labels.insert(ROLE_LABEL.to_owned(), role.as_str().to_owned());
+        }
+        labels
+    };
+    let of_set = missing(&slot.set_role, &slot.set_lacks);
+    requests.effects.extend(labelled(Kind::Set, (name, set), of_set));
+    for pod in slot.pods.iter().filter(|pod| !pod.terminating) {
+        let of_pod = missing(&pod.role, &pod.lacks);
+        requests
+            .effects
+            .extend(labelled(Kind::Pod, (&pod.name, &pod.uid), of_pod));
+    }
+}
+
+/// Labels put on an object, if there are any.
+fn labelled(kind: Kind, (name, uid): (&str, &str), labels: BTreeMap<String, String>) -> Option<Effect> {
+    (!labels.is_empty()).then(|| Effect::Label {
         kind,
         name: name.to_owned(),
         uid: uid.to_owned(),
-        labels: BTreeMap::from([(ROLE_LABEL.to_owned(), role.as_str().to_owned())]),
-    };
-    if other(&slot.set_role) {
-        requests.effects.push(label(Kind::Set, name, set));
-    }
-    let pods = slot
-        .pods
-        .iter()
-        .filter(|pod| !pod.terminating && other(&pod.role));
-    requests
-        .effects
-        .extend(pods.map(|pod| label(Kind::Pod, &pod.name, &pod.uid)));
+        labels,
+    })
+}
+
+/// The same for an object of the cluster as a whole.
+fn labelled_whole(kind: Kind, meta: &ObjectMeta) -> Option<Effect> {
+    let of = |text: &Option<String>| text.clone().unwrap_or_default();
+    labelled(
+        kind,
+        (&of(&meta.name), &of(&meta.uid)),
+        lacking(meta.labels.as_ref()),
+    )
 }
 
 /// An EtcdPeer that was left behind when its EtcdCluster was deleted is taken up again, with the member in it. If it is
@@ -192,6 +223,7 @@ fn adopt(
     requests.effects.push(Effect::Adopt {
         name: name.to_owned(),
         uid: peer.uid.clone(),
+        version: peer.resource_version.clone(),
         owners,
     });
     let message = format!("Adopted the EtcdPeer {name:?}, which had no owner");
@@ -206,6 +238,7 @@ pub fn release(name: &str, peer: &Peer) -> Option<Effect> {
     Some(Effect::Finalizers {
         name: name.to_owned(),
         uid: peer.uid.clone(),
+        version: peer.resource_version.clone(),
         finalizers,
     })
 }

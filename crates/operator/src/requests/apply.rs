@@ -2,24 +2,29 @@
 //!
 //! Never: an object other than the one that was meant (uids go along); a failure for finding the effect there already.
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
 use kube::core::Status;
 use kube::{Client, ResourceExt};
-use quorate_api::crd::EtcdPeer;
-use quorate_pod::contract::CLUSTER_LABEL;
+use quorate_pod::contract::{CLUSTER_LABEL, PEER_LABEL};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::names::APP_LABEL;
 use crate::requests::effect::{Amendment, Effect, Kind, Object};
 
 /// Who changes fields, as far as the API server is concerned.
 pub const FIELD_MANAGER: &str = "quorate";
+
+/// How objects are made and replaced, with the name of who does it.
+pub fn as_manager() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
 
 /// What an effect came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,42 +57,6 @@ pub fn plain(object: &impl Serialize) -> Result<DynamicObject, kube::Error> {
     serde_json::from_value(value).map_err(kube::Error::SerdeError)
 }
 
-/// Where objects of this kind are.
-fn resource(object: &Object) -> ApiResource {
-    match object {
-        Object::Service(_) => ApiResource::erase::<Service>(&()),
-        Object::Claim(_) => Kind::Claim.resource(),
-        Object::Set(_) => Kind::Set.resource(),
-        Object::Budget(_) => Kind::Budget.resource(),
-        Object::Secret(_) => Kind::Secret.resource(),
-        Object::Peer(_) => Kind::Peer.resource(),
-    }
-}
-
-fn content(object: &Object) -> Result<DynamicObject, kube::Error> {
-    match object {
-        Object::Service(it) => plain(it),
-        Object::Claim(it) => plain(it),
-        Object::Set(it) => plain(it),
-        Object::Budget(it) => plain(it),
-        Object::Secret(it) => plain(it),
-        Object::Peer(it) => plain(it),
-    }
-}
-
-impl Kind {
-    fn resource(self) -> ApiResource {
-        match self {
-            Kind::Peer => ApiResource::erase::<EtcdPeer>(&()),
-            Kind::Claim => ApiResource::erase::<PersistentVolumeClaim>(&()),
-            Kind::Set => ApiResource::erase::<ReplicaSet>(&()),
-            Kind::Pod => ApiResource::erase::<Pod>(&()),
-            Kind::Budget => ApiResource::erase::<PodDisruptionBudget>(&()),
-            Kind::Secret => ApiResource::erase::<Secret>(&()),
-        }
-    }
-}
-
 fn amended(change: &Amendment) -> Value {
     let mut metadata = json!({
         "uid": change.uid,
@@ -100,13 +69,10 @@ fn amended(change: &Amendment) -> Value {
     json!({"metadata": metadata, "data": change.data})
 }
 
-/// Does an object carry all the labels that this one would?
+/// Does an object carry all the labels that this one would be selected by? The others are added later.
 fn carries(present: &DynamicObject, wanted: &DynamicObject) -> bool {
-    let labels = present.labels();
-    wanted
-        .labels()
-        .iter()
-        .all(|(key, value)| labels.get(key) == Some(value))
+    let same = |key: &str| present.labels().get(key) == wanted.labels().get(key);
+    [APP_LABEL.0, CLUSTER_LABEL, PEER_LABEL].into_iter().all(same)
 }
 
 /// The name is another's.
@@ -143,7 +109,7 @@ impl ApiRequests<'_> {
             Err(error) if is(&error, 409) => error,
             other => return other.map(|()| Did::It),
         };
-        let (resource, wanted) = (resource(object), content(object)?);
+        let (resource, wanted) = (object.kind().resource(), object.content()?);
         match self.api(&resource).get_opt(&wanted.name_any()).await? {
             Some(present) if carries(&present, &wanted) => Ok(Did::Nothing),
             Some(_) => Err(taken(&resource.kind, &wanted)),
@@ -172,18 +138,21 @@ impl ApiRequests<'_> {
                 uid,
                 labels,
             } => {
-                let labels = json!({"metadata": {"labels": labels}});
-                let mut patch = match kind {
-                    Kind::Set => json!({"spec": {"template": labels}, "metadata": {}}),
-                    _ => labels,
-                };
-                patch["metadata"]["uid"] = json!(uid);
+                let mut patch = json!({"metadata": {"uid": uid, "labels": labels}});
+                if *kind == Kind::Set {
+                    patch["spec"] = json!({"template": {"metadata": {"labels": labels}}});
+                }
                 self.merge(*kind, name, &patch).await
             }
             Effect::Amend(change) => self.merge(Kind::Secret, &change.name, &amended(change)).await,
-            Effect::Adopt { name, uid, owners } => {
-                let patch = json!({"metadata": {"uid": uid, "ownerReferences": owners}});
-                self.merge(Kind::Peer, name, &patch).await
+            Effect::Adopt {
+                name,
+                uid,
+                version,
+                owners,
+            } => {
+                let metadata = json!({"uid": uid, "resourceVersion": version, "ownerReferences": owners});
+                self.merge(Kind::Peer, name, &json!({"metadata": metadata})).await
             }
             Effect::Grow { name, uid, storage } => {
                 let resources = json!({"requests": {"storage": storage}});
@@ -193,10 +162,11 @@ impl ApiRequests<'_> {
             Effect::Finalizers {
                 name,
                 uid,
+                version,
                 finalizers,
             } => {
-                let patch = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
-                match self.merge(Kind::Peer, name, &patch).await {
+                let metadata = json!({"uid": uid, "resourceVersion": version, "finalizers": finalizers});
+                match self.merge(Kind::Peer, name, &json!({"metadata": metadata})).await {
                     Err(error) if is(&error, 404) => Ok(()),
                     other => other,
                 }
@@ -205,21 +175,17 @@ impl ApiRequests<'_> {
     }
 
     async fn create_ours(&self, object: &Object) -> Result<(), kube::Error> {
-        let post = PostParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
-        let content = content(object)?;
-        self.api(&resource(object))
-            .create(&post, &content)
+        let content = object.content()?;
+        self.api(&object.kind().resource())
+            .create(&as_manager(), &content)
             .await
             .map(drop)
     }
 
     async fn apply(&self, object: &Object) -> Result<(), kube::Error> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let content = content(object)?;
-        self.api(&resource(object))
+        let content = object.content()?;
+        self.api(&object.kind().resource())
             .patch(&content.name_any(), &params, &Patch::Apply(&content))
             .await
             .map(drop)
@@ -262,6 +228,7 @@ impl ApiRequests<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::core::v1::Service;
 
     fn service(labels: &[(&str, &str)]) -> DynamicObject {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
@@ -273,10 +240,10 @@ mod tests {
 
     #[test]
     fn an_object_of_another_cluster_is_not_taken_for_ours() {
-        let wanted = service(&[(CLUSTER_LABEL, "a-client"), ("app", "etcd")]);
-        let same = service(&[(CLUSTER_LABEL, "a-client"), ("app", "etcd"), ("more", "x")]);
+        let wanted = service(&[(CLUSTER_LABEL, "a-client"), (APP_LABEL.0, "etcd")]);
+        let same = service(&[(CLUSTER_LABEL, "a-client"), (APP_LABEL.0, "etcd"), ("more", "x")]);
         assert!(carries(&same, &wanted));
-        let others = service(&[(CLUSTER_LABEL, "a"), ("app", "etcd")]);
+        let others = service(&[(CLUSTER_LABEL, "a"), (APP_LABEL.0, "etcd")]);
         assert!(!carries(&others, &wanted));
         assert!(!carries(&service(&[]), &wanted));
         let error = taken("Service", &wanted);

@@ -8,11 +8,14 @@ use std::fmt;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
 use quorate_api::crd::EtcdPeer;
+
+use crate::requests::apply::plain;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -20,7 +23,7 @@ pub enum Effect {
     Create(Object),
     /// Bring an object of ours to what it should be.
     Apply(Object),
-    /// Delete an object: this one, not another of its name.
+    /// Delete an object: this one, not another of its name. No claim: see [`Effect::DeleteClaim`].
     Delete { kind: Kind, name: String, uid: String },
     /// Delete a claim with all that is on its volume: this one, and only if it is still as it was seen.
     DeleteClaim {
@@ -34,7 +37,7 @@ pub enum Effect {
         uid: String,
         annotations: BTreeMap<String, String>,
     },
-    /// Label a pod, or the pods that a ReplicaSet makes from now on.
+    /// Label an object; of a ReplicaSet, the pods that it makes from now on as well.
     Label {
         kind: Kind,
         name: String,
@@ -43,10 +46,11 @@ pub enum Effect {
     },
     /// Change a Secret, if it is still as it was seen.
     Amend(Amendment),
-    /// Make an EtcdPeer one of these owners'.
+    /// Make an EtcdPeer one of these owners', if it is still as it was seen: the list is replaced as a whole.
     Adopt {
         name: String,
         uid: String,
+        version: String,
         /// By all of these.
         owners: Vec<OwnerReference>,
     },
@@ -57,10 +61,11 @@ pub enum Effect {
         /// How much, as a Kubernetes quantity.
         storage: String,
     },
-    /// Set the finalizers of an EtcdPeer.
+    /// Set the finalizers of an EtcdPeer, if it is still as it was seen.
     Finalizers {
         name: String,
         uid: String,
+        version: String,
         finalizers: Vec<String>,
     },
 }
@@ -70,7 +75,7 @@ impl Effect {
     pub fn name(&self) -> &str {
         match self {
             Effect::Create(object) | Effect::Apply(object) => {
-                object.described().1.name.as_deref().unwrap_or_default()
+                object.metadata().name.as_deref().unwrap_or_default()
             }
             Effect::Amend(change) => &change.name,
             Effect::Delete { name, .. }
@@ -103,23 +108,10 @@ impl fmt::Display for Effect {
     }
 }
 
-impl Object {
-    fn described(&self) -> (&'static str, &ObjectMeta) {
-        match self {
-            Object::Service(it) => ("Service", &it.metadata),
-            Object::Claim(it) => ("PersistentVolumeClaim", &it.metadata),
-            Object::Set(it) => ("ReplicaSet", &it.metadata),
-            Object::Budget(it) => ("PodDisruptionBudget", &it.metadata),
-            Object::Secret(it) => ("Secret", &it.metadata),
-            Object::Peer(it) => ("EtcdPeer", &it.metadata),
-        }
-    }
-}
-
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, meta) = self.described();
-        write!(f, "{kind} {}", meta.name.as_deref().unwrap_or_default())
+        let name = self.metadata().name.as_deref();
+        write!(f, "{} {}", self.kind().resource().kind, name.unwrap_or_default())
     }
 }
 
@@ -165,34 +157,58 @@ impl Amendment {
     }
 }
 
-/// Objects that are made.
-#[derive(Clone, PartialEq)]
-#[allow(missing_docs)]
-pub enum Object {
-    Service(Box<Service>),
-    Claim(Box<PersistentVolumeClaim>),
-    Set(Box<ReplicaSet>),
-    Budget(Box<PodDisruptionBudget>),
-    Secret(Box<Secret>),
-    Peer(Box<EtcdPeer>),
+/// The kinds that requests are about. A further one is a line in the list, and what the operator may do with it in
+/// [`crate::install`].
+macro_rules! kinds {
+    ($($kind:ident: $type:ty,)*) => {
+        /// Which of the kinds.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum Kind { $($kind,)* }
+
+        /// An object of any of the kinds.
+        #[derive(Clone, PartialEq)]
+        #[allow(missing_docs)]
+        pub enum Object { $($kind(Box<$type>),)* }
+
+        impl Kind {
+            /// Where objects of this kind are.
+            pub fn resource(self) -> ApiResource {
+                match self { $(Kind::$kind => ApiResource::erase::<$type>(&()),)* }
+            }
+        }
+
+        impl Object {
+            pub fn kind(&self) -> Kind {
+                match self { $(Object::$kind(_) => Kind::$kind,)* }
+            }
+
+            fn metadata(&self) -> &ObjectMeta {
+                match self { $(Object::$kind(it) => &it.metadata,)* }
+            }
+
+            /// Its content as plain data.
+            pub fn content(&self) -> Result<DynamicObject, kube::Error> {
+                match self { $(Object::$kind(it) => plain(it),)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Peer: EtcdPeer,
+    Claim: PersistentVolumeClaim,
+    Set: ReplicaSet,
+    Pod: Pod,
+    Budget: PodDisruptionBudget,
+    Secret: Secret,
+    Service: Service,
 }
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
-}
-
-/// Kinds that are deleted or annotated. Claims are only annotated: see [`Effect::DeleteClaim`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Kind {
-    Peer,
-    Claim,
-    Set,
-    Pod,
-    Budget,
-    Secret,
 }
 
 /// An event for people, about the cluster or one of its peers.

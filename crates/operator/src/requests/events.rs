@@ -1,7 +1,6 @@
 //! Events: one for every operation that changed something, and for what has come to stop a plan, on the EtcdCluster it
 //! happened to.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -9,9 +8,10 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::Ordinal;
-use quorate_core::plan::BlockReason;
+use quorate_core::standing::Standing;
 use quorate_core::{Memory, Plan, Step};
 
+use crate::cluster::log;
 use crate::names::Names;
 use crate::requests::effect::News;
 
@@ -58,27 +58,30 @@ impl Reporter {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
         };
-        log_line(&format!("event {} could not be stored: {why}", news.reason));
+        let (namespace, name) = (&cluster.metadata.namespace, &cluster.metadata.name);
+        let (namespace, cluster) = (namespace.as_deref(), name.as_deref());
+        tracing::warn!(
+            namespace,
+            cluster,
+            reason = news.reason,
+            "event not stored: {why}"
+        );
     }
 }
 
-/// A Warning for each thing that has come to stop the plan; `told` is what was told of before.
-pub(crate) fn come_to_block(
-    names: &Names,
-    plan: &Plan,
-    told: &mut BTreeSet<(BlockReason, Option<Ordinal>)>,
-) -> Vec<News> {
-    let before = std::mem::take(told);
+/// A Warning for each thing that has come to stop the plan; `told` is what was told of before. What it waits for, and what
+/// is over, is logged only.
+pub(crate) fn come_to_block(names: &Names, plan: &Plan, told: &mut Standing) -> Vec<News> {
     let mut all = Vec::new();
-    for block in &plan.blocks {
-        let key = (block.reason, block.member);
-        if told.insert(key) && !before.contains(&key) {
-            let member = block.member.map(|o| names.member(o).to_string());
+    for change in told.changes(plan) {
+        log::change(names, &change);
+        if change.began && change.blocks {
+            let member = change.member.map(|o| names.member(o).to_string());
             let about = match &member {
                 Some(member) => ("EtcdPeer", member.as_str()),
                 None => ("EtcdCluster", names.cluster.as_str()),
             };
-            all.push(News::warning(block.reason.name(), about, block.detail.clone()));
+            all.push(News::warning(change.reason, about, change.detail));
         }
     }
     all
@@ -127,18 +130,10 @@ fn related(cluster: &EtcdCluster, news: &News) -> ObjectReference {
     }
 }
 
-/// One line on standard error.
-pub fn log_line(text: &str) {
-    eprintln!(
-        "{} {text}",
-        jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_core::plan::Block;
+    use quorate_core::plan::{Block, BlockReason};
 
     #[test]
     fn what_stops_a_plan_is_told_once_for_as_long_as_it_does() {
@@ -155,7 +150,7 @@ mod tests {
             ],
             ..Plan::default()
         };
-        let mut told = BTreeSet::new();
+        let mut told = Standing::default();
         let news = come_to_block(&names, &stopped, &mut told);
         let shown: Vec<_> = news
             .iter()

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use crate::requests::apply::is;
-use crate::requests::events::log_line;
+use crate::requests::apply::{as_manager, is};
 
 /// The name of the Lease.
 pub const LEASE_NAME: &str = "quorate-operator";
@@ -90,6 +89,8 @@ pub struct Candidate {
     identity: String,
     tenure: Tenure,
     pulse: Pulse,
+    /// Whether the log says that this one leads.
+    leads: bool,
     /// The Lease of another as last seen, and since when it has looked like that.
     seen: Option<(String, Instant)>,
 }
@@ -108,6 +109,7 @@ impl Candidate {
             identity,
             tenure: Tenure::default(),
             pulse,
+            leads: false,
             seen: None,
         }
     }
@@ -121,6 +123,7 @@ impl Candidate {
     pub async fn run(mut self) {
         loop {
             if !self.pulse.is_felt(Instant::now()) {
+                self.log("the work hangs, so it is not renewed");
                 tokio::time::sleep(NO_PULSE).await;
                 continue;
             }
@@ -129,16 +132,38 @@ impl Candidate {
             let pause = match held {
                 Ok(Ok(true)) => {
                     self.tenure.set(Some(SinceBoot(asked.0 + DURATION)));
+                    self.log("it was free, or its holder did not renew it");
                     RENEW
                 }
                 Ok(Ok(false)) => {
                     self.tenure.set(None);
+                    self.log("another operator has it");
                     RETRY
                 }
                 // Not heard is not lost: what was granted holds until it ends.
-                Ok(Err(_)) | Err(_) => RETRY,
+                Ok(Err(error)) => {
+                    self.log(&format!("it cannot be renewed: {error}"));
+                    RETRY
+                }
+                Err(_) => {
+                    self.log("it cannot be renewed: the API server does not answer");
+                    RETRY
+                }
             };
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Logs, once, that it leads now or does not any more.
+    fn log(&mut self, why: &str) {
+        let leads = self.tenure.holds();
+        if leads != std::mem::replace(&mut self.leads, leads) {
+            let identity = &self.identity;
+            if leads {
+                tracing::info!(identity, "leadership gained: {why}");
+            } else {
+                tracing::warn!(identity, "leadership lost: {why}");
+            }
         }
     }
 
@@ -146,7 +171,7 @@ impl Candidate {
     pub async fn give_back(client: Client, namespace: &str, identity: &str) {
         let given = Self::hand_over(client, namespace, identity);
         if tokio::time::timeout(GIVE_BACK, given).await.is_err() {
-            log_line("the Lease could not be given back in time; it ends by itself");
+            tracing::warn!("the Lease could not be given back in time; it ends by itself");
         }
     }
 
@@ -158,7 +183,7 @@ impl Candidate {
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(identity) {
             spec.holder_identity = None;
-            let _ = api.replace(LEASE_NAME, &PostParams::default(), &lease).await;
+            let _ = api.replace(LEASE_NAME, &as_manager(), &lease).await;
         }
     }
 
@@ -172,7 +197,7 @@ impl Candidate {
                 },
                 spec: Some(self.claim(None)),
             };
-            return won(self.api.create(&PostParams::default(), &lease).await);
+            return won(self.api.create(&as_manager(), &lease).await);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
@@ -181,7 +206,7 @@ impl Candidate {
         }
         lease.spec = Some(self.claim(Some(&spec)));
         // The resourceVersion goes along: of two that try, one gets it.
-        won(self.api.replace(LEASE_NAME, &PostParams::default(), &lease).await)
+        won(self.api.replace(LEASE_NAME, &as_manager(), &lease).await)
     }
 
     /// Has the Lease of another looked the same for as long as it holds?

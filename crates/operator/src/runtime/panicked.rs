@@ -10,7 +10,6 @@ use crate::cluster::live::{Kept, Shared};
 use crate::cluster::status::held;
 use crate::names::Names;
 use crate::requests::effect::News;
-use crate::requests::events::log_line;
 use crate::requests::trouble::EFFECT_LIMIT;
 
 /// The reason in the conditions, the event and the figures.
@@ -37,12 +36,10 @@ impl Shared {
         }
         match self.store_status(&resource, next).await {
             Ok(written) => kept.pass.wrote_over(&resource, written),
-            Err(failed) => log_line(&format!(
-                "{}/{}: {}",
-                names.namespace,
-                names.cluster,
-                failed.told()
-            )),
+            Err(failed) => {
+                let Names { namespace, cluster } = names;
+                tracing::warn!(namespace, cluster, reason = failed.reason(), "{}", failed.told());
+            }
         }
         let news = News::warning(REASON, ("EtcdCluster", &resource.name_any()), TEXT.to_owned());
         self.reporter.tell(&resource, &news).await;

@@ -1,7 +1,7 @@
-//! The passes under way, each known by its cluster.
+//! The passes under way, each known by its object.
 //!
-//! In: futures. Out: what each came to, with the cluster it was about. Never: an end that goes unnoticed; a pass that
-//! panics ends as well, and its cluster is told.
+//! In: futures. Out: what each came to, with the object it was about. Never: an end that goes unnoticed; a pass that
+//! panics ends as well.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -11,8 +11,7 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use tokio::task::{Id, JoinSet};
 
-use crate::names::Names;
-use crate::requests::events::log_line;
+use crate::runtime::work::WorkKey;
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -37,7 +36,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
 #[derive(Debug)]
 pub struct Passes<T> {
     tasks: JoinSet<T>,
-    whose: HashMap<Id, Names>,
+    whose: HashMap<Id, WorkKey>,
 }
 
 impl<T> Default for Passes<T> {
@@ -55,26 +54,26 @@ impl<T: Send + 'static> Passes<T> {
         self.tasks.len()
     }
 
-    pub fn begin(&mut self, names: Names, pass: impl Future<Output = T> + Send + 'static) {
+    pub fn begin(&mut self, key: WorkKey, pass: impl Future<Output = T> + Send + 'static) {
         let id = self.tasks.spawn(pass).id();
-        self.whose.insert(id, names);
+        self.whose.insert(id, key);
     }
 
     /// Waits for the end of any: whose it was, and what it came to, which is nothing if it panicked. `None` if there is
     /// none under way.
-    pub async fn ended(&mut self) -> Option<(Names, Option<T>)> {
+    pub async fn ended(&mut self) -> Option<(WorkKey, Option<T>)> {
         loop {
             let (id, result) = match self.tasks.join_next_with_id().await? {
                 Ok((id, result)) => (id, Ok(result)),
                 Err(error) => (error.id(), Err(error)),
             };
-            let Some(names) = self.whose.remove(&id) else {
+            let Some(key) = self.whose.remove(&id) else {
                 continue;
             };
             if let Err(error) = &result {
-                log_line(&format!("{}/{}: {error}", names.namespace, names.cluster));
+                tracing::error!("the pass over {key} did not come to an end: {error}");
             }
-            return Some((names, result.ok()));
+            return Some((key, result.ok()));
         }
     }
 }
@@ -106,11 +105,14 @@ mod tests {
     #[tokio::test]
     async fn a_pass_that_panics_ends_like_any_other() {
         let mut passes = Passes::default();
-        passes.begin(Names::of("n", "bad"), async { panic!("on purpose") });
-        assert_eq!(passes.ended().await, Some((Names::of("n", "bad"), None)));
-        passes.begin(Names::of("n", "good"), async { 7 });
+        passes.begin(WorkKey::cluster("n", "bad"), async { panic!("on purpose") });
+        assert_eq!(passes.ended().await, Some((WorkKey::cluster("n", "bad"), None)));
+        passes.begin(WorkKey::cluster("n", "good"), async { 7 });
         assert_eq!(passes.count(), 1);
-        assert_eq!(passes.ended().await, Some((Names::of("n", "good"), Some(7))));
+        assert_eq!(
+            passes.ended().await,
+            Some((WorkKey::cluster("n", "good"), Some(7)))
+        );
         assert_eq!(passes.ended().await, None);
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::cluster::build::Images;
 use crate::cluster::live::{Kept, Shared};
 use crate::names::Names;
-use crate::requests::events::{Reporter, log_line};
+use crate::requests::events::Reporter;
 use crate::requests::trouble::Failed;
 use crate::runtime::health::Health;
 use crate::runtime::lease::{Candidate, Pulse};
@@ -27,6 +27,7 @@ use crate::runtime::schedule::{Ending, Schedule};
 use crate::runtime::serve::Served;
 use crate::runtime::wakeups::Wakeups;
 use crate::runtime::watch;
+use crate::runtime::work::{WorkKey, WorkKind};
 use crate::tls::secure::Settings;
 use crate::webhook;
 
@@ -141,7 +142,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
-        log_line("all watches are up");
+        tracing::info!("all watches are up");
         Work::new(shared.clone(), wakeups, pulse).go_on().await;
     };
     let result = tokio::select! {
@@ -175,7 +176,7 @@ struct Work {
     pulse: Pulse,
     schedule: Schedule,
     /// Kept between passes; not of those under way.
-    kept: BTreeMap<Names, Kept>,
+    kept: BTreeMap<WorkKey, Kept>,
     passes: Passes<(Kept, Ending)>,
 }
 
@@ -183,8 +184,8 @@ impl Work {
     fn new(shared: Shared, wakeups: Arc<Wakeups>, pulse: Pulse) -> Work {
         let now = Instant::now();
         let mut schedule = Schedule::default();
-        for names in shared.watches.clusters() {
-            schedule.wake(names, now);
+        for key in shared.watches.worked_on() {
+            schedule.wake(key, now);
         }
         Work {
             shared,
@@ -207,9 +208,9 @@ impl Work {
             tokio::select! {
                 woken = self.wakeups.next() => {
                     let now = Instant::now();
-                    woken.into_iter().for_each(|names| self.schedule.wake(names, now));
+                    woken.into_iter().for_each(|key| self.schedule.wake(key, now));
                 }
-                Some((names, came_to)) = self.passes.ended() => self.end(names, came_to),
+                Some((key, came_to)) = self.passes.ended() => self.end(key, came_to),
                 () = tokio::time::sleep_until(next) => {}
             }
         }
@@ -223,29 +224,32 @@ impl Work {
             return;
         }
         while self.passes.count() < PASSES_MAX {
-            let Some(names) = self.schedule.begin(Instant::now()) else {
+            let Some(key) = self.schedule.begin(Instant::now()) else {
                 return;
             };
-            let kept = self.kept.remove(&names).unwrap_or_default();
-            let pass = pass(self.shared.clone(), names.clone(), kept);
-            self.passes.begin(names, pass);
+            let kept = self.kept.remove(&key).unwrap_or_default();
+            let pass = match key.kind {
+                WorkKind::Cluster => pass(self.shared.clone(), key.names(), kept),
+            };
+            self.passes.begin(key, pass);
         }
     }
 
-    fn end(&mut self, names: Names, came_to: Option<(Kept, Ending)>) {
+    fn end(&mut self, key: WorkKey, came_to: Option<(Kept, Ending)>) {
         let (kept, ending) = came_to.unwrap_or((Kept::default(), Ending::Failed));
         if ending != Ending::Gone {
-            self.kept.insert(names.clone(), kept);
+            self.kept.insert(key.clone(), kept);
         }
-        self.schedule.end(names, ending, Instant::now());
+        self.schedule.end(key, ending, Instant::now());
     }
 }
 
-/// One pass, and how it ended.
+/// One pass over a cluster, and how it ended.
 async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
     let began = Instant::now();
     let result = caught(tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept))).await;
-    let (failure, ending) = match result {
+    let Names { namespace, cluster } = &names;
+    let ending = match result {
         Ok(Ok(Ok(None))) => {
             shared.figures.forget(&names);
             return (kept, Ending::Gone);
@@ -254,19 +258,45 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
             shared.figures.passed(&names, began.elapsed(), false);
             return (kept, Ending::Well(pause));
         }
-        Ok(Ok(Err(failed @ Failed::Some(_)))) => (failed.told(), Ending::Partly),
-        Ok(Ok(Err(failed))) => (failed.told(), Ending::Failed),
+        Ok(Ok(Err(failed @ Failed::Some(_)))) => {
+            log_failed(&names, &failed);
+            Ending::Partly
+        }
+        Ok(Ok(Err(failed))) => {
+            log_failed(&names, &failed);
+            Ending::Failed
+        }
         Ok(Err(_)) => {
             let limit = PASS_LIMIT.as_secs();
-            let text = format!("the pass has not come to an end within {limit} s");
-            (text, Ending::Failed)
+            tracing::error!(
+                namespace,
+                cluster,
+                "the pass has not come to an end within {limit} s"
+            );
+            Ending::Failed
         }
         Err(message) => {
+            let reason = crate::runtime::panicked::REASON;
+            tracing::error!(namespace, cluster, reason, "the pass panicked: {message}");
             kept = shared.show_panic(&names).await;
-            (format!("the pass panicked: {message}"), Ending::Failed)
+            Ending::Failed
         }
     };
-    log_line(&format!("{}/{}: {failure}", names.namespace, names.cluster));
     shared.figures.passed(&names, began.elapsed(), true);
     (kept, ending)
+}
+
+/// A line for each request that failed.
+fn log_failed(names: &Names, failed: &Failed) {
+    let Names { namespace, cluster } = names;
+    match failed {
+        Failed::Some(all) => all.iter().for_each(|failed| log_failed(names, failed)),
+        one => tracing::warn!(
+            namespace,
+            cluster,
+            reason = one.reason(),
+            "request failed: {}",
+            one.told()
+        ),
+    }
 }

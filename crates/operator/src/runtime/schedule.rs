@@ -1,17 +1,17 @@
-//! Which cluster is looked at when: those that wait, those under way, and how long each must be left alone.
+//! Which object is looked at when: those that wait, those under way, and how long each must be left alone.
 //!
-//! In: clusters that were woken, passes that ended, the time. Out: the next cluster to look at. Never: two passes over
-//! one cluster at once; a cluster that others keep from its turn; a pass before the pause after the last one is over,
-//! however often its cluster is woken.
+//! In: objects that were woken, passes that ended, the time. Out: the next one to look at. Never: two passes over one
+//! object at once; an object that others keep from its turn; a pass before the pause after the last one is over, however
+//! often its object is woken.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::names::Names;
+use crate::runtime::work::WorkKey;
 
-/// The shortest time between two looks at one cluster.
+/// The shortest time between two looks at one object.
 pub const SOONEST: Duration = Duration::from_millis(200);
 /// The pause after a first failure.
 const BACKOFF_FIRST: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ const BACKOFF_PARTLY: Duration = Duration::from_secs(5);
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The cluster is gone.
+    /// The object is gone.
     Gone,
     /// Well; to be looked at again after this.
     Well(Duration),
@@ -33,11 +33,11 @@ pub enum Ending {
     Failed,
 }
 
-/// All clusters there are.
+/// All objects that are worked on.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    waiting: BTreeMap<Names, Waiting>,
-    under_way: BTreeMap<Names, UnderWay>,
+    waiting: BTreeMap<WorkKey, Waiting>,
+    under_way: BTreeMap<WorkKey, UnderWay>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +55,13 @@ struct UnderWay {
 }
 
 impl Schedule {
-    /// Something happened to a cluster, or it is new.
-    pub fn wake(&mut self, names: Names, now: Instant) {
-        if let Some(pass) = self.under_way.get_mut(&names) {
+    /// Something happened to an object, or it is new.
+    pub fn wake(&mut self, key: WorkKey, now: Instant) {
+        if let Some(pass) = self.under_way.get_mut(&key) {
             pass.again = true;
             return;
         }
-        let waiting = self.waiting.entry(names).or_insert(Waiting {
+        let waiting = self.waiting.entry(key).or_insert(Waiting {
             due: now,
             not_before: now,
             failures: 0,
@@ -74,19 +74,19 @@ impl Schedule {
         self.waiting.values().map(|w| w.due).min()
     }
 
-    /// Takes the cluster that has been due for longest: it is under way from now on.
-    pub fn begin(&mut self, now: Instant) -> Option<Names> {
+    /// Takes the object that has been due for longest: it is under way from now on.
+    pub fn begin(&mut self, now: Instant) -> Option<WorkKey> {
         let due = self.waiting.iter().filter(|(_, w)| w.due <= now);
-        let names = due.min_by_key(|(_, w)| w.due)?.0.clone();
-        let failures = self.waiting.remove(&names)?.failures;
+        let key = due.min_by_key(|(_, w)| w.due)?.0.clone();
+        let failures = self.waiting.remove(&key)?.failures;
         let again = false;
-        self.under_way.insert(names.clone(), UnderWay { failures, again });
-        Some(names)
+        self.under_way.insert(key.clone(), UnderWay { failures, again });
+        Some(key)
     }
 
     /// A pass has ended.
-    pub fn end(&mut self, names: Names, ending: Ending, now: Instant) {
-        let pass = self.under_way.remove(&names);
+    pub fn end(&mut self, key: WorkKey, ending: Ending, now: Instant) {
+        let pass = self.under_way.remove(&key);
         let (before, again) = pass.map_or((0, false), |p| (p.failures, p.again));
         let (pause, at_least, failures) = match ending {
             Ending::Gone if !again => return,
@@ -106,7 +106,7 @@ impl Schedule {
         let due = now + if again { at_least } else { pause };
         let not_before = now + at_least;
         self.waiting.insert(
-            names,
+            key,
             Waiting {
                 due,
                 not_before,
@@ -125,8 +125,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn cluster(name: &str) -> Names {
-        Names::of("n", name)
+    fn cluster(name: &str) -> WorkKey {
+        WorkKey::cluster("n", name)
     }
 
     fn seconds(n: u64) -> Duration {

@@ -1,6 +1,7 @@
 //! What the operator serves to its cluster: `/metrics`, `/readyz`, `/healthz`, in plain text.
 //!
-//! Never: more than a handful of connections, or one that stays open without a word.
+//! Never: more than a handful of connections, or one that stays open without a word; readiness that waits for those who
+//! read the metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::runtime::request_counter::RequestCounter;
 
 const LIMITS: Limits = Limits {
     connections: 16,
+    idle: Duration::from_secs(5),
     time: Duration::from_secs(30),
 };
 
@@ -33,9 +35,13 @@ pub struct Served {
 
 impl Served {
     pub async fn run(self, listener: TcpListener) {
-        listen::accept(listener, LIMITS, |stream| {
+        self.run_within(LIMITS, listener).await;
+    }
+
+    async fn run_within(self, limits: Limits, listener: TcpListener) {
+        listen::accept(listener, limits, |stream, accepted| {
             let served = self.clone();
-            async move { listen::answer(stream, async |request| served.answer(&request)).await }
+            async move { listen::answer(stream, accepted, async |request| served.answer(&request)).await }
         })
         .await;
     }
@@ -76,14 +82,30 @@ impl Served {
 mod tests {
     use super::*;
 
-    #[test]
-    fn pages() {
-        let served = Served {
+    fn served() -> Served {
+        Served {
             figures: Arc::default(),
             tenure: Tenure::default(),
             requests: RequestCounter::default(),
             health: Health::default(),
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn readiness_is_told_whoever_else_holds_connections() {
+        use crate::runtime::listen::tests::{PATIENT, get, idle};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(served().run_within(PATIENT, listener));
+        let held = idle(address, 64).await;
+        assert_eq!(get(address, "/readyz").await, "HTTP/1.1 200");
+        assert_eq!(get(address, "/metrics").await, "HTTP/1.1 200");
+        drop(held);
+    }
+
+    #[test]
+    fn pages() {
+        let served = served();
         served.health.expect("pods");
         let get = |path| served.page(&Method::GET, path).0;
         assert_eq!(get("/readyz"), StatusCode::SERVICE_UNAVAILABLE);

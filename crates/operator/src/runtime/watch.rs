@@ -4,6 +4,7 @@
 //! not ours (all but the resources themselves are chosen by label).
 
 pub mod events;
+pub mod trim;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,6 +14,7 @@ use futures::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
@@ -25,9 +27,9 @@ use tokio::task::JoinSet;
 use crate::cluster::gather::Seen;
 use crate::cluster::upkeep::Whole;
 use crate::names::{APP_LABEL, Names};
-use crate::requests::events::log_line;
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
+use crate::runtime::work::WorkKey;
 
 #[derive(Clone)]
 pub struct Watches {
@@ -47,7 +49,7 @@ impl Debug for Watches {
     }
 }
 
-/// Starts the watches. Each cluster to which something happens is woken.
+/// Starts the watches. Each object that has passes of its own is woken when something happens to it or to what is its.
 pub fn start(
     client: &Client,
     namespace: Option<&str>,
@@ -63,19 +65,48 @@ pub fn start(
         tasks,
     };
     Watches {
-        clusters: start.watch(false, |c: &EtcdCluster| Some(c.name_any())),
-        peers: start.watch(false, |p: &EtcdPeer| Some(p.spec.cluster_name.clone())),
+        clusters: start.watch(false, |c: &EtcdCluster| {
+            Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))
+        }),
+        peers: start.watch(false, |p: &EtcdPeer| {
+            Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))
+        }),
         pods: start.watch(true, labelled),
         claims: start.watch(true, labelled),
         sets: start.watch(true, labelled),
         services: start.watch(true, labelled),
         budgets: start.watch(true, labelled),
-        secrets: start.watch(true, labelled),
+        secrets: start.watch_trimmed(Some(trim::SECRETS_PAGE), trim::secret, true, labelled),
     }
 }
 
-fn labelled<K: ResourceExt>(object: &K) -> Option<String> {
-    object.labels().get(CLUSTER_LABEL).cloned()
+/// The cluster that an object belongs to by its label.
+fn labelled<K: ResourceExt>(object: &K) -> Option<WorkKey> {
+    let cluster = object.labels().get(CLUSTER_LABEL)?;
+    Some(WorkKey::cluster(&object.namespace()?, cluster))
+}
+
+/// A kind of object that can be watched.
+trait Watched:
+    Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
 }
 
 struct Start<'a> {
@@ -87,22 +118,32 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    fn watch<K>(&mut self, by_label: bool, cluster_of: fn(&K) -> Option<String>) -> Store<K>
+    fn watch<K>(&mut self, by_label: bool, wakes: fn(&K) -> Option<WorkKey>) -> Store<K>
     where
-        K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Send
-            + Sync
-            + 'static,
+        K: Watched,
+    {
+        self.watch_trimmed(None, trim::any, by_label, wakes)
+    }
+
+    fn watch_trimmed<K>(
+        &mut self,
+        page: Option<u32>,
+        trim: fn(&mut DynamicObject),
+        by_label: bool,
+        wakes: fn(&K) -> Option<WorkKey>,
+    ) -> Store<K>
+    where
+        K: Watched,
     {
         let mut config = watcher::Config::default();
         if by_label {
             config = config.labels(&format!("{}={},{CLUSTER_LABEL}", APP_LABEL.0, APP_LABEL.1));
         }
+        if let Some(page) = page {
+            config = config.page_size(page);
+        }
         let (store, writer) = reflector::store();
-        let stream = events::watch::<K>(self.client, self.namespace, config).reflect(writer);
+        let stream = events::watch::<K>(self.client, self.namespace, config, trim).reflect(writer);
         let (woken, health) = (self.woken.clone(), self.health.clone());
         let resource = K::plural(&());
         health.expect(&resource);
@@ -110,19 +151,26 @@ impl Start<'_> {
             let mut stream = std::pin::pin!(stream);
             // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
             while let Some(event) = stream.next().await {
-                let line = match &event {
-                    Err(error) => health.failed(&resource, &error.to_string()),
+                match &event {
+                    Err(error) => {
+                        if let Some(line) = health.failed(&resource, &error.to_string()) {
+                            tracing::warn!(resource = &*resource, "{line}");
+                        }
+                    }
                     // It is about to ask, and knows nothing yet.
-                    Ok(Event::Init) => None,
-                    Ok(event) => health.well(&resource, matches!(event, Event::InitDone)),
-                };
-                line.iter().for_each(|line| log_line(line));
+                    Ok(Event::Init) => {}
+                    Ok(event) => {
+                        if let Some(line) = health.well(&resource, matches!(event, Event::InitDone)) {
+                            tracing::info!(resource = &*resource, "{line}");
+                        }
+                    }
+                }
                 let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event
                 else {
                     continue;
                 };
-                if let (Some(namespace), Some(cluster)) = (object.namespace(), cluster_of(&object)) {
-                    woken.wake(Names::of(&namespace, &cluster));
+                if let Some(key) = wakes(&object) {
+                    woken.wake(key);
                 }
             }
         });
@@ -144,13 +192,13 @@ impl Watches {
         let _ = self.secrets.wait_until_ready().await;
     }
 
-    /// All clusters there are.
-    pub fn clusters(&self) -> Vec<Names> {
+    /// All objects that have passes of their own.
+    pub fn worked_on(&self) -> Vec<WorkKey> {
         let clusters = self.clusters.state();
-        let names = clusters
+        let keys = clusters
             .iter()
-            .filter_map(|c| Some(Names::of(&c.namespace()?, &c.name_any())));
-        names.collect()
+            .filter_map(|c| Some(WorkKey::cluster(&c.namespace()?, &c.name_any())));
+        keys.collect()
     }
 
     pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {

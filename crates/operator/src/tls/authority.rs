@@ -248,7 +248,7 @@ pub fn first(
         metadata: ObjectMeta {
             name: Some(names.authority_secret()),
             namespace: Some(names.namespace.clone()),
-            labels: Some(names.labels()),
+            labels: Some(names.object_labels()),
             annotations: Some(annotations),
             ..ObjectMeta::default()
         },

@@ -14,7 +14,7 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::task::JoinSet;
 
-use crate::runtime::watch::events;
+use crate::runtime::watch::{events, trim};
 
 pub struct Followed {
     namespace: String,
@@ -37,7 +37,7 @@ impl Followed {
         let mut follow = |name: &&str| {
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             let (store, writer) = reflector::store();
-            let stream = events::watch::<Secret>(client, Some(namespace), config).reflect(writer);
+            let stream = events::watch::<Secret>(client, Some(namespace), config, trim::any).reflect(writer);
             // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
             tasks.spawn(stream.for_each(|_| std::future::ready(())));
             ((*name).to_owned(), store)

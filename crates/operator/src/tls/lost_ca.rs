@@ -80,6 +80,7 @@ mod tests {
             if let Some(config) = config {
                 slot.peer = Some(Peer {
                     uid: format!("peer-{n}"),
+                    resource_version: String::new(),
                     deleting: false,
                     obsolete_finalizer: None,
                     owner: Owner::Ours,
@@ -89,6 +90,7 @@ mod tests {
                 });
                 slot.pods.push(PodState {
                     role: None,
+                    lacks: Default::default(),
                     ready: true,
                     name: format!("c-{n}-x"),
                     uid: format!("pod-{n}"),

@@ -21,6 +21,7 @@ use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;
+use crate::names::lacking;
 use crate::requests::effect::{Amendment, Effect, Kind, News, Object};
 
 /// The etcd user that the client certificate stands for: with authentication on, quorate must still be able to act.
@@ -81,6 +82,7 @@ impl Keeper<'_> {
         }
         good_until = good_until.min(self.client(&authorities, &mut kept.requests)?);
         self.leftovers(&mut kept.requests);
+        self.labels(&mut kept.requests);
         let written = kept.requests.effects.is_empty();
         kept.material = self.material(&authorities)?;
         let at_rest = written && authorities.stage == Stage::Steady && !authorities.lost_ca;
@@ -235,7 +237,7 @@ impl Keeper<'_> {
             type_: Some("Opaque".to_owned()),
             ..Secret::default()
         };
-        made.metadata.labels = Some(names.member_labels(ordinal));
+        made.metadata.labels = Some(names.member_object_labels(ordinal));
         // Where nobody can sign until the next authority does, a member that has nothing goes by what another shows to
         // clients: it is good for every member's name, and trusted like that one's own. Otherwise nobody would see it
         // start, and the next authority would wait for it for ever.
@@ -351,6 +353,21 @@ impl Keeper<'_> {
         let lifetime = self.lifetimes.policy.leaf_lifetime;
         let issued = signer.issue(leaf, lifetime, self.now);
         issued.map_err(|error| format!("no certificate can be made for Secret {name:?}: {error}"))
+    }
+
+    /// Labels that Secrets of an older quorate lack.
+    fn labels(&self, requests: &mut Requests) {
+        for (name, secret) in self.secrets {
+            let labels = lacking(secret.metadata.labels.as_ref());
+            if !labels.is_empty() {
+                requests.effects.push(Effect::Label {
+                    kind: Kind::Secret,
+                    name: name.clone(),
+                    uid: secret.uid().unwrap_or_default(),
+                    labels,
+                });
+            }
+        }
     }
 
     /// Certificates of members that are no more.

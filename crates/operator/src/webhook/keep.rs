@@ -34,9 +34,8 @@ use super::serving::{Shown, showing};
 use super::{CONFIGURATION, SERVICE};
 use crate::requests::apply::{FIELD_MANAGER, apply, is};
 use crate::requests::effect::Effect;
-use crate::requests::events::log_line;
 use crate::runtime::lease::Tenure;
-use crate::runtime::watch::events;
+use crate::runtime::watch::{events, trim};
 use crate::tls::Lifetimes;
 
 /// How long a request may take.
@@ -109,7 +108,7 @@ where
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let (store, writer) = reflector::store();
-    let stream = events::watch::<K>(client, namespace, config).reflect(writer);
+    let stream = events::watch::<K>(client, namespace, config, trim::any).reflect(writer);
     let changed = changed.clone();
     tasks.spawn(async move {
         let mut stream = std::pin::pin!(stream);
@@ -143,7 +142,7 @@ impl Keep {
                 }
                 Err(why) => {
                     failures = failures.saturating_add(1);
-                    log_line(&format!("webhook: {why}"));
+                    tracing::warn!(failures, "webhook: {why}");
                     let pause = Duration::from_millis(250) * 2u32.saturating_pow(failures.min(8));
                     pause.min(BACKOFF_MAX)
                 }
@@ -197,9 +196,7 @@ impl Keep {
                 self.show.send_replace(Some(Arc::new(config)));
                 self.pem = Some(pem);
             }
-            Err(why) => log_line(&format!(
-                "webhook: Secret {SERVICE:?} cannot be served with: {why}"
-            )),
+            Err(why) => tracing::warn!("webhook: Secret {SERVICE:?} cannot be served with: {why}"),
         }
     }
 
@@ -237,7 +234,7 @@ impl Keep {
         };
         match done {
             (what, Ok(Ok(()))) => {
-                log_line(&format!("webhook: {what}"));
+                tracing::info!("webhook: {what}");
                 Ok(())
             }
             // Someone else was quicker, and the watch is about to tell.

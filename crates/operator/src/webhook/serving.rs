@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use quorate_pki::PairPem;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -25,9 +25,14 @@ use crate::runtime::listen::{self, Limits};
 
 /// The API server waits for five seconds.
 const LIMITS: Limits = Limits {
-    connections: 8,
+    connections: 64,
+    idle: Duration::from_secs(5),
     time: Duration::from_secs(10),
 };
+/// Reviews read and judged at the same time: with [`BODY_MAX`], what they take of memory.
+const REVIEWS_MAX: usize = 8;
+/// How long the body of a review may take to arrive. The API server sends it at once.
+const BODY_LIMIT: Duration = Duration::from_secs(2);
 /// An object and the one before it, each as long as an API server stores; what is longer goes unjudged here.
 const BODY_MAX: usize = 4 << 20;
 
@@ -48,20 +53,25 @@ pub fn showing(pem: &PairPem) -> Result<ServerConfig, &'static str> {
 }
 
 pub async fn run(listener: TcpListener, shown: Shown) {
-    listen::accept(listener, LIMITS, |stream| {
-        let config = shown.borrow().clone();
+    run_within(LIMITS, listener, shown).await;
+}
+
+async fn run_within(limits: Limits, listener: TcpListener, shown: Shown) {
+    let room = Arc::new(Semaphore::new(REVIEWS_MAX));
+    listen::accept(listener, limits, |stream, accepted| {
+        let (config, room) = (shown.borrow().clone(), room.clone());
         async move {
             let Some(config) = config else { return };
             // Whoever does not trust it, or speaks no TLS, gets no answer.
             if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
-                listen::answer(stream, respond).await;
+                listen::answer(stream, accepted, |request| respond(request, room.clone())).await;
             }
         }
     })
     .await;
 }
 
-async fn respond(request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(request: Request<Incoming>, room: Arc<Semaphore>) -> Response<Full<Bytes>> {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if path != PATH {
         return text(StatusCode::NOT_FOUND, format!("only {PATH}\n"));
@@ -78,8 +88,19 @@ async fn respond(request: Request<Incoming>) -> Response<Full<Bytes>> {
     if request.body().size_hint().lower() > BODY_MAX as u64 {
         return too_long();
     }
-    let Ok(body) = Limited::new(request.into_body(), BODY_MAX).collect().await else {
-        return too_long();
+    let Ok(_permit) = room.acquire().await else {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "it ends\n".to_owned());
+    };
+    let body = Limited::new(request.into_body(), BODY_MAX).collect();
+    let body = match tokio::time::timeout(BODY_LIMIT, body).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => return too_long(),
+        Err(_) => {
+            return text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not arrive\n".to_owned(),
+            );
+        }
     };
     match review::answer(&body.to_bytes()) {
         Ok(answer) => {
@@ -184,6 +205,23 @@ mod tests {
         let head = format!("POST {PATH} HTTP/1.1\r\nHost: w\r\nContent-Length: 5000000\r\n\r\n");
         let answer = ask(address, &other, head.as_bytes()).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn idle_connections_do_not_switch_admission_off() {
+        use crate::runtime::listen::tests::{PATIENT, idle};
+        let authority = Authority::make("o", HOUR, SystemTime::now()).unwrap();
+        let config = showing(&issued(&authority)).unwrap();
+        let (_show, shown) = watch::channel(Some(Arc::new(config)));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(run_within(PATIENT, listener, shown));
+        let held = idle(address, 64).await;
+        let review = r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"x"}}}"#;
+        let answer = ask(address, &authority, &post(PATH, review)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        drop(held);
         server.abort();
     }
 

@@ -172,6 +172,15 @@ impl Api {
         Ok(())
     }
 
+    /// Is an EtcdPeer, if there is one, still at this resourceVersion?
+    fn unchanged(&self, name: &str, version: &str) -> Result<(), ApiError> {
+        let present = self.peers.live.get(name).and_then(|peer| peer.resource_version());
+        match present.is_none_or(|present| present == version) {
+            true => Ok(()),
+            false => Err(ApiError::Conflict),
+        }
+    }
+
     /// Replaces the status of an EtcdCluster, if it is still the one that was read.
     /// Out: its resourceVersion from now on.
     pub fn replace_status(&mut self, next: &EtcdCluster) -> Result<Option<String>, ApiError> {
@@ -254,7 +263,8 @@ impl Api {
                 Object::Set(it) => self.create((**it).clone()),
                 Object::Budget(it) => self.create((**it).clone()),
                 Object::Peer(it) => self.create((**it).clone()),
-                Object::Secret(_) => Ok(()),
+                // ReplicaSets make the pods.
+                Object::Secret(_) | Object::Pod(_) => Ok(()),
             },
             Effect::Apply(Object::Budget(it)) => {
                 let spec = it.spec.clone();
@@ -278,6 +288,10 @@ impl Api {
                     let template = s.spec.get_or_insert_default().template.get_or_insert_default();
                     let meta = template.metadata.get_or_insert_default();
                     meta.labels.get_or_insert_default().extend(labels.clone());
+                    s.labels_mut().extend(labels.clone());
+                }),
+                Kind::Claim => self.change::<PersistentVolumeClaim>(name, Some(uid), |c| {
+                    c.labels_mut().extend(labels.clone());
                 }),
                 _ => Ok(()),
             },
@@ -292,7 +306,7 @@ impl Api {
                 Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
                 Kind::Pod => self.delete::<Pod>(name, Some(uid)),
                 Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),
-                Kind::Secret => Ok(()),
+                Kind::Secret | Kind::Service => Ok(()),
             }),
             Effect::Annotate {
                 kind,
@@ -305,11 +319,19 @@ impl Api {
                 Kind::Set => self.annotate::<ReplicaSet>(name, uid, annotations),
                 Kind::Pod => self.annotate::<Pod>(name, uid, annotations),
                 Kind::Budget => self.annotate::<PodDisruptionBudget>(name, uid, annotations),
-                Kind::Secret => Ok(()),
+                Kind::Secret | Kind::Service => Ok(()),
             },
-            Effect::Adopt { name, uid, owners } => self.change::<EtcdPeer>(name, Some(uid), |p| {
-                p.metadata.owner_references = Some(owners.clone());
-            }),
+            Effect::Adopt {
+                name,
+                uid,
+                version,
+                owners,
+            } => {
+                self.unchanged(name, version)?;
+                self.change::<EtcdPeer>(name, Some(uid), |p| {
+                    p.metadata.owner_references = Some(owners.clone());
+                })
+            }
             Effect::Grow { name, uid, storage } => {
                 self.change::<PersistentVolumeClaim>(name, Some(uid), |c| {
                     let resources = c.spec.get_or_insert_default().resources.get_or_insert_default();
@@ -320,8 +342,10 @@ impl Api {
             Effect::Finalizers {
                 name,
                 uid,
+                version,
                 finalizers,
             } => {
+                self.unchanged(name, version)?;
                 let set = |p: &mut EtcdPeer| p.metadata.finalizers = Some(finalizers.clone());
                 match self.change::<EtcdPeer>(name, Some(uid), set) {
                     Err(ApiError::NotFound) => Ok(()),

@@ -30,7 +30,7 @@ pub async fn run(root: Option<PathBuf>, arguments: Run) -> Result<(), Failure> {
         set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(|error| Failure::failed(format!("cannot end with the supervisor: {error}")))?;
     }
-    log_lines::begin();
+    log_lines::begin(log_lines::LogOptions::default());
     let keep = retention(&arguments.keep)?;
     let schedule = Schedule::parse(&arguments.schedule).map_err(|error| Failure::usage(chain(&error)))?;
     let key = place::key(&arguments.place)?;

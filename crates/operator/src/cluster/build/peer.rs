@@ -19,7 +19,7 @@ pub fn peer(
     memory: &Memory,
 ) -> EtcdPeer {
     let mut metadata = context.meta(context.names.member(ordinal).as_str());
-    metadata.labels = Some(context.names.member_labels(ordinal));
+    metadata.labels = Some(context.names.member_object_labels(ordinal));
     let spec = PeerSpec {
         cluster_name: context.names.cluster.clone(),
         version: version.to_string(),

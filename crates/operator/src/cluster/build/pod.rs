@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::{
     ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecretProjection, SecretVolumeSource,
     SecurityContext, Volume, VolumeMount, VolumeProjection,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use quorate_core::model::{Ordinal, Version};
@@ -39,7 +38,7 @@ const ETCD_PROGRAM: &str = "/usr/local/bin/etcd";
 /// The template of the pods of the member in `ordinal`, made for what its EtcdPeer says.
 pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role: Role) -> PodTemplateSpec {
     let pod = &context.cluster.pod;
-    let mut labels = context.names.member_labels(ordinal);
+    let mut labels = context.names.member_object_labels(ordinal);
     labels.insert(ROLE_LABEL.to_owned(), role.as_str().to_owned());
     let mut annotations = pod.metadata.clone().unwrap_or_default().annotations;
     annotations.extend([
@@ -53,7 +52,7 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
-        security_context: Some(pod.security_context.clone().unwrap_or_else(own_security)),
+        security_context: Some(security(pod.security_context.clone().unwrap_or_default())),
         init_containers: Some(vec![
             image(context, peer.version),
             look(context, peer),
@@ -79,15 +78,18 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
     }
 }
 
-fn own_security() -> PodSecurityContext {
+/// What the user chose, and ours where nothing was chosen. The volume belongs to the group that etcd runs in.
+fn security(chosen: PodSecurityContext) -> PodSecurityContext {
+    let group = chosen.run_as_group.or(chosen.run_as_user).unwrap_or(USER);
+    let seccomp = || SeccompProfile {
+        type_: "RuntimeDefault".to_owned(),
+        ..SeccompProfile::default()
+    };
     PodSecurityContext {
-        fs_group: Some(USER),
-        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-        seccomp_profile: Some(SeccompProfile {
-            type_: "RuntimeDefault".to_owned(),
-            ..SeccompProfile::default()
-        }),
-        ..PodSecurityContext::default()
+        fs_group: chosen.fs_group.or(Some(group)),
+        fs_group_change_policy: (chosen.fs_group_change_policy).or(Some("OnRootMismatch".to_owned())),
+        seccomp_profile: chosen.seccomp_profile.or_else(|| Some(seccomp())),
+        ..chosen
     }
 }
 
@@ -131,19 +133,11 @@ fn as_keeper(context: &BuildContext<'_>) -> SecurityContext {
     context
 }
 
-fn small() -> ResourceRequirements {
-    let amounts = |cpu: &str, memory: &str| {
-        Some(
-            [("cpu", cpu), ("memory", memory)]
-                .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
-                .into(),
-        )
-    };
-    ResourceRequirements {
-        requests: amounts("10m", "32Mi"),
-        limits: amounts("200m", "64Mi"),
-        ..ResourceRequirements::default()
-    }
+/// The resources of every container: those of the manifest, or else what a LimitRange of the namespace gives. Init
+/// containers end before etcd starts, so with its own resources the pod asks for no more; amounts of their own could lie
+/// outside of what the LimitRange allows.
+fn resources(context: &BuildContext<'_>) -> Option<ResourceRequirements> {
+    context.cluster.pod.resources.clone()
 }
 
 fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
@@ -160,7 +154,7 @@ fn image(context: &BuildContext<'_>, version: Version) -> Container {
         name: IMAGE_CONTAINER.to_owned(),
         image: Some(format!("{}:v{version}", context.images.etcd)),
         command: Some(vec![ETCD_PROGRAM.to_owned(), "--version".to_owned()]),
-        resources: Some(small()),
+        resources: resources(context),
         security_context: Some(as_member(context)),
         ..Container::default()
     }
@@ -171,7 +165,7 @@ fn keeper(context: &BuildContext<'_>, name: &str, args: Vec<String>, mounts: Vec
         name: name.to_owned(),
         image: Some(context.images.quorate.clone()),
         args: Some([vec!["prepare".to_owned()], args].concat()),
-        resources: Some(small()),
+        resources: resources(context),
         security_context: Some(as_keeper(context)),
         volume_mounts: Some(mounts),
         ..Container::default()
@@ -232,7 +226,7 @@ fn prepare(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer) -> Contain
 }
 
 fn etcd_container(context: &BuildContext<'_>, ordinal: Ordinal, version: Version) -> Container {
-    let resources = context.cluster.pod.resources.clone();
+    let resources = resources(context);
     let shared = format!("--shared={SHARED_PATH}");
     let mut command: Vec<String> = [BINARY_PATH, "launch-in-pod", &shared, "--", ETCD_PROGRAM]
         .map(str::to_owned)
@@ -389,5 +383,68 @@ fn certificates(context: &BuildContext<'_>, ordinal: Ordinal) -> Volume {
             ..ProjectedVolumeSource::default()
         }),
         ..certs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn init_containers_ask_for_what_etcd_does_so_that_the_pod_asks_for_no_more() {
+        use crate::cluster::execute::tests::{Ground0, peer};
+        let ground = Ground0::new();
+        let asked = |resources: Option<ResourceRequirements>| {
+            let mut cluster = ground.context().cluster.clone();
+            cluster.pod.resources = resources;
+            let context = BuildContext {
+                cluster: &cluster,
+                ..ground.context()
+            };
+            let spec = template(&context, Ordinal(0), &peer(), Role::Voter).spec.unwrap();
+            let all = [spec.init_containers.unwrap(), spec.containers].concat();
+            assert_eq!(all.len(), 4);
+            all.into_iter().map(|c| c.resources).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            asked(None),
+            vec![None; 4],
+            "a LimitRange of the namespace decides"
+        );
+        let chosen: ResourceRequirements = serde_json::from_value(serde_json::json!({
+            "requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "1Gi"},
+        }))
+        .unwrap();
+        assert_eq!(asked(Some(chosen.clone())), vec![Some(chosen); 4]);
+    }
+
+    #[test]
+    fn what_the_user_does_not_choose_of_the_security_context_stays_ours() {
+        let ours = security(PodSecurityContext::default());
+        assert_eq!(ours.fs_group, Some(USER));
+        let chosen = security(PodSecurityContext {
+            supplemental_groups: Some(vec![7]),
+            ..PodSecurityContext::default()
+        });
+        assert_eq!(chosen.fs_group, Some(USER));
+        assert_eq!(chosen.supplemental_groups, Some(vec![7]));
+        assert_eq!(chosen.seccomp_profile, ours.seccomp_profile);
+        assert_eq!(chosen.fs_group_change_policy, ours.fs_group_change_policy);
+        let other = security(PodSecurityContext {
+            run_as_user: Some(1000),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "Unconfined".to_owned(),
+                ..SeccompProfile::default()
+            }),
+            ..PodSecurityContext::default()
+        });
+        assert_eq!(other.fs_group, Some(1000), "the group that etcd runs in");
+        assert_eq!(other.seccomp_profile.unwrap().type_, "Unconfined");
+        let group = security(PodSecurityContext {
+            fs_group: Some(5),
+            run_as_user: Some(1000),
+            ..PodSecurityContext::default()
+        });
+        assert_eq!(group.fs_group, Some(5));
     }
 }

@@ -55,6 +55,7 @@ impl Ground0 {
 pub(crate) fn peer() -> Peer {
     Peer {
         uid: "peer-1".to_owned(),
+        resource_version: "7".to_owned(),
         deleting: false,
         obsolete_finalizer: None,
         owner: Owner::Ours,
@@ -75,6 +76,7 @@ pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> 
         }),
         set: Some("set-1".to_owned()),
         set_role: Some("voter".to_owned()),
+        set_lacks: BTreeMap::new(),
         set_fails: None,
         pods: Vec::new(),
     };

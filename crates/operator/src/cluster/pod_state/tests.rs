@@ -44,6 +44,10 @@ pub(crate) fn pod(status: Value) -> Pod {
                 "etcd.improbable.io/cluster-name": "c",
                 "etcd.improbable.io/peer-name": "c-0",
                 "etcd.improbable.io/role": "voter",
+                "app.kubernetes.io/name": "etcd",
+                "app.kubernetes.io/instance": "c",
+                "app.kubernetes.io/managed-by": "quorate",
+                "app.kubernetes.io/component": "member",
             },
             "creationTimestamp": "2026-01-01T00:00:00Z",
             "annotations": {

@@ -27,6 +27,7 @@ fn names() -> Names {
 fn peer() -> Peer {
     Peer {
         uid: "peer-1".to_owned(),
+        resource_version: "7".to_owned(),
         deleting: false,
         obsolete_finalizer: None,
         owner: Owner::Ours,
@@ -52,6 +53,7 @@ fn slot(pods: &[Value]) -> SlotObjects {
         }),
         set: Some("set-1".to_owned()),
         set_role: None,
+        set_lacks: BTreeMap::new(),
         set_fails: None,
         pods: Vec::new(),
     };

@@ -204,3 +204,36 @@ fn a_peer_of_a_former_operator_does_not_wait_for_its_claim_for_ever() {
         ["set the finalizers of EtcdPeer c-0"]
     );
 }
+
+#[test]
+fn objects_of_an_older_quorate_are_labelled_where_they_are() {
+    let running = etcd_in(serde_json::json!({"running": {}}));
+    let mut before = slot(&[running], recorded("volume-1"));
+    let lacks = BTreeMap::from([("app.kubernetes.io/instance".to_owned(), "c".to_owned())]);
+    before.pods[0].lacks = lacks.clone();
+    before.set_lacks = lacks.clone();
+    before.claim.as_mut().unwrap().lacks = lacks.clone();
+    assert_eq!(
+        kept(before, 0, &Memory::default()),
+        ["label Claim c-0", "label Set c-0", "label Pod c-0-abcde"],
+        "and nothing is made anew"
+    );
+    let ground = Ground0::new();
+    let context = ground.context();
+    let mut whole = Whole::default();
+    for mut service in [service::headless(&context), service::for_clients(&context)] {
+        service.metadata.labels = Some(context.names.labels());
+        let name = service.metadata.name.clone().unwrap();
+        whole.services.insert(name, service);
+    }
+    let mut budget = budget::budget(&context, 3).unwrap();
+    budget.metadata.labels = Some(context.names.labels());
+    whole.budget = Some(budget);
+    let requests = upkeep(&context, &Memory::default(), &Objects::default(), &whole, Some(3));
+    let asked: Vec<String> = requests.effects.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        asked,
+        ["label Service c", "label Service c-client", "label Budget c"]
+    );
+    assert!(requests.news.is_empty());
+}

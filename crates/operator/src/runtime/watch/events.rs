@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 /// How long until objects are listed again, of which one could not be read.
@@ -21,12 +21,13 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 type Plain = BoxStream<'static, Result<Event<DynamicObject>, Error>>;
 
-/// Watches the objects of one kind, in one namespace or in all. Errors are told, and retried after a pause; an object that
+/// Watches the objects of one kind, in one namespace or in all; `trim` leaves of each what is to be kept. Errors are told, and retried after a pause; an object that
 /// cannot be read is one, and all are listed again after it.
 pub fn watch<K>(
     client: &Client,
     namespace: Option<&str>,
     config: Config,
+    trim: fn(&mut DynamicObject),
 ) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Send,
@@ -36,14 +37,11 @@ where
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    read_all(move || plain(api.clone(), config.clone()), AGAIN)
+    read_all(move || plain(api.clone(), config.clone(), trim), AGAIN)
 }
 
-fn plain(api: Api<DynamicObject>, config: Config) -> Plain {
-    watcher(api, config)
-        .modify(|object| object.managed_fields_mut().clear())
-        .default_backoff()
-        .boxed()
+fn plain(api: Api<DynamicObject>, config: Config, trim: fn(&mut DynamicObject)) -> Plain {
+    watcher(api, config).modify(trim).default_backoff().boxed()
 }
 
 /// The events of `begin`, read; begun again `pause` after one that could not be.
@@ -87,6 +85,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use k8s_openapi::api::core::v1::Service;
+    use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;
