@@ -13,6 +13,7 @@ pub mod memory;
 pub mod model;
 pub mod plan;
 pub mod reason;
+pub mod rotation;
 
 pub use check::check;
 pub use decide::{Decision, decide};

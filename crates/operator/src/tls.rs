@@ -2,14 +2,12 @@
 //!
 //! In: a cluster's Secrets, its own ([`secrets`]) or the user's ([`own`]). Out: [`Material`], and the effects that bring the
 //! Secrets to what they should be. Never: a key in an error, an event or a status; a moment in which two members do
-//! not trust each other ([`rotation`]).
+//! not trust each other ([`quorate_core::rotation`]).
 
 pub mod authority;
 pub mod follow;
 pub mod lost_ca;
 pub mod own;
-pub mod prove;
-pub mod rotation;
 pub mod sans;
 pub mod secrets;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
@@ -18,6 +16,7 @@ pub mod secure;
 use std::time::Duration;
 
 use quorate_client::Tls;
+use quorate_core::rotation::Stage;
 use quorate_pki::Policy;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -38,7 +37,7 @@ pub struct Material {
 /// A connection that succeeds only with members that are where a stage takes them.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    pub stage: rotation::Stage,
+    pub stage: Stage,
     /// What to connect with.
     pub tls: Tls,
 }

@@ -11,10 +11,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use quorate_core::rotation::{Move, Stage};
 use quorate_pki::{Authority, CertInfo, PairPem, describe_all};
 
 use super::Lifetimes;
-use super::rotation::{Move, Stage};
 use crate::names::Names;
 use crate::requests::effect::{Amendment, Effect, Object};
 

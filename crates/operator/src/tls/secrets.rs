@@ -13,11 +13,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_client::{Identity, Tls};
 use quorate_core::model::Ordinal;
+use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San, describe_all};
 
 use super::authority::{Authorities, Trust, earlier, first, value};
-use super::prove::Proven;
-use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;

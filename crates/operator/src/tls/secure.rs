@@ -11,13 +11,14 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_api::TlsSecrets;
+use quorate_client::prove;
 use quorate_core::Memory;
 use quorate_core::model::Ordinal;
+use quorate_core::rotation::Proven;
 
 use super::follow::Followed;
-use super::prove::Proven;
 use super::secrets::Keeper;
-use super::{Lifetimes, Material, lost_ca, own, prove};
+use super::{Lifetimes, Material, lost_ca, own};
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::digest;
 use crate::cluster::execute::Requests;
@@ -156,7 +157,7 @@ impl Shared {
         }
         if let Some(none_left) = found.lost_ca {
             let digest = digest_with(context, &material);
-            let answer = prove::prove(&objects.addresses(context.names, true), &material.tls).await;
+            let answer = prove(&objects.addresses(context.names, true), &material.tls).await;
             found.requests = lost_ca::restart(context.names, (objects, memory), &digest, &answer, none_left);
         }
         self.ask_for_proof(context, objects, &material, kept).await;
@@ -180,7 +181,7 @@ impl Shared {
         let mut proven = before.cloned().unwrap_or_default();
         let mut open = objects.addresses(context.names, true);
         open.retain(|ordinal, _| !proven.contains(ordinal));
-        proven.extend(prove::prove(&open, &proof.tls).await);
+        proven.extend(prove(&open, &proof.tls).await);
         kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
     }
 
@@ -210,7 +211,7 @@ impl Shared {
         };
         if runs_with_another(objects, &digest_with(context, &material)) {
             let running = objects.addresses(context.names, true);
-            if !running.is_empty() && prove::prove(&running, &material.tls).await.is_empty() {
+            if !running.is_empty() && prove(&running, &material.tls).await.is_empty() {
                 material.advice = Some(own::advice(names, context.names));
             }
         }
