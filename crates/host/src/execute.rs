@@ -37,7 +37,6 @@ impl Ground {
                 };
                 done(self.start(start).await)
             }
-            // A machine is a place for every member.
             // A machine is one place for all, and keeps what it holds.
             Step::Provide { .. } | Step::Withdraw { .. } | Step::Discard { .. } => StepResult::Done,
             Step::Stop { ordinal, since } => self.stop(*ordinal, *since).await,
@@ -121,6 +120,7 @@ impl Ground {
             data_dir,
             generation,
             config: config.to_owned(),
+            trusted: Some(self.trusted.clone()),
             record: self.root.record(&member),
             alive: self.root.alive(&member),
             log: self.root.log(&member),

@@ -4,7 +4,7 @@
 //! because a member is down; a lock that is held on (each is tried and let go); emptiness where something could not
 //! be looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use quorate_core::memory::Mark;
@@ -61,9 +61,20 @@ impl Ground {
                 slots,
                 quorum: answers.quorum,
                 last,
+                lost_ca: self.trust_lost_ca(),
             },
             problems,
         }
+    }
+
+    /// Members whose processes trust none of the CAs that are there now.
+    fn trust_lost_ca(&self) -> BTreeSet<Ordinal> {
+        let trusts = |ordinal: &Ordinal| self.runner.member(*ordinal)?.record.trusted.as_deref();
+        let lost = |ordinal: &Ordinal| trusts(ordinal).is_some_and(|cas| certs::disjoint(cas, &self.trusted));
+        let running = self.ordinals().into_iter();
+        running
+            .filter(|ordinal| self.journal.tls && lost(ordinal))
+            .collect()
     }
 
     /// Versions that would be needed and are not here, with the reason.

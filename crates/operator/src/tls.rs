@@ -6,7 +6,6 @@
 
 pub mod authority;
 pub mod follow;
-pub mod lost_ca;
 pub mod own;
 pub mod sans;
 pub mod secrets;
@@ -30,6 +29,8 @@ pub struct Material {
     pub trusted: String,
     /// What members have to prove, while the authority is being replaced.
     pub proof: Option<Proof>,
+    /// Members that run with another configuration trust a CA that nobody has any more: the planner restarts them.
+    pub lost_ca: bool,
     /// What people should know, and do.
     pub advice: Option<String>,
 }

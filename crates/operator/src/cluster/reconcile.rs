@@ -153,7 +153,7 @@ impl Shared {
             images: &self.images,
             trusted: None,
         };
-        let objects = self.watches.members(names, &resource.uid().unwrap_or_default());
+        let mut objects = self.watches.members(names, &resource.uid().unwrap_or_default());
         let before = stored.unwrap_or_else(|| recalled(&cluster, names, &objects));
         let before = if kept.taken_up { before } else { before.taken_up() };
         if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
@@ -170,6 +170,7 @@ impl Shared {
             match secured {
                 Secured::Ready(ready, requests) => {
                     kept.members.renew(Some(ready.tls.clone()));
+                    objects.lost_ca = ready.lost_ca;
                     (material, first) = (Some(ready), requests);
                 }
                 Secured::Coming(requests) => {
@@ -581,6 +582,7 @@ mod tests {
             slots: Default::default(),
             quorum: None,
             last: None,
+            lost_ca: Default::default(),
         };
         let moves = Step::MoveLeader {
             from: MemberId(1),

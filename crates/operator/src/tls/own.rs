@@ -49,6 +49,7 @@ pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Mater
         tls: tls.map_err(|error| format!("Secret {:?} cannot be used: {error}", client.name_any()))?,
         trusted: trusted.join(";"),
         proof: None,
+        lost_ca: false,
         advice: None,
     })
 }

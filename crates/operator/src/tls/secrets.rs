@@ -52,8 +52,8 @@ pub struct Kept {
     pub material: Option<Material>,
     /// Nothing is to be done before this, if the Secrets stay as they are.
     pub good_until: Option<SystemTime>,
-    /// Members that trust an authority which nobody has any more are to be restarted; this is asked for when none is
-    /// left. Only once all Secrets are as they should be.
+    /// Members that trust a CA which nobody has any more are to be restarted; this is asked for when none is left. Only
+    /// once all Secrets are as they should be.
     pub lost_ca: Option<Effect>,
 }
 
@@ -414,6 +414,7 @@ impl Keeper<'_> {
             tls,
             trusted: of.restarts_for(),
             proof: test.map(|tls| Proof { stage: of.stage, tls }),
+            lost_ca: false,
             advice: None,
         }))
     }

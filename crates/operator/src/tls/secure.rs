@@ -18,7 +18,7 @@ use quorate_core::rotation::Proven;
 
 use super::follow::Followed;
 use super::secrets::Keeper;
-use super::{Lifetimes, Material, lost_ca, own};
+use super::{Lifetimes, Material, own};
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::digest;
 use crate::cluster::execute::Requests;
@@ -143,7 +143,7 @@ impl Shared {
             Ok(found) => found,
             Err(why) => return Secured::Held(why),
         };
-        let Some(material) = found.material else {
+        let Some(mut material) = found.material else {
             return Secured::Coming(found.requests);
         };
         if let Some(good_until) = found.good_until {
@@ -156,9 +156,10 @@ impl Shared {
             });
         }
         if let Some(none_left) = found.lost_ca {
-            let digest = digest_with(context, &material);
-            let answer = prove(&objects.addresses(context.names, true), &material.tls).await;
-            found.requests = lost_ca::restart(context.names, (objects, memory), &digest, &answer, none_left);
+            material.lost_ca = runs_with_another(objects, &digest_with(context, &material));
+            if !material.lost_ca {
+                found.requests.effects.push(none_left);
+            }
         }
         self.ask_for_proof(context, objects, &material, kept).await;
         Secured::Ready(Box::new(material), found.requests)
@@ -232,7 +233,8 @@ fn runs_with_another(objects: &Objects, config: &str) -> bool {
     let mut pods = objects.slots.values().flat_map(|slot| &slot.pods);
     pods.any(|pod| {
         let made = pod.made_for.as_ref();
-        matches!(pod.stage, Stage::Running { .. }) && made.is_some_and(|made| made.config != config)
+        matches!(pod.stage, Stage::Running { .. } | Stage::Passing)
+            && made.is_some_and(|made| made.config != config)
     })
 }
 

@@ -68,6 +68,7 @@ fn a_claim_asks_for_more_and_never_for_less() {
         let mut slot = slot(&[], recorded("volume-1"));
         slot.claim.as_mut().unwrap().asks_for = asks_for.map(str::to_owned);
         let objects = Objects {
+            lost_ca: false,
             slots: [(Ordinal(ordinal), slot)].into(),
         };
         let requests = growth(&ground.context(), &objects);
