@@ -17,8 +17,8 @@ use quorate_pki::{Authority, Cas, Layout, Leaf, LeafUsages, MemberIdentity, Pair
 use crate::status::Certs;
 use crate::{Error, Root};
 
-/// etcd takes a certificate's name for a user's: with authentication on, quorate must still be able to act.
-const CLIENT: &str = "root";
+/// The etcd user that quorate acts as.
+const ROOT: &str = "root";
 /// How long a stage of a rotation that nobody asked for lasts at least, so that clients can read `ca.crt` again.
 const OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -159,26 +159,24 @@ impl Keeper<'_> {
         let identities: Result<Vec<_>, _> = members
             .map(|name| MemberIdentity::local(name.as_str(), []))
             .collect();
-        Ok(Wanted {
-            client_name: CLIENT.to_owned(),
-            ..Wanted::new(self.cluster, identities.map_err(|source| self.failed(source))?)
-        })
+        Ok(Wanted::new(
+            self.cluster,
+            identities.map_err(|source| self.failed(source))?,
+        ))
     }
 
     /// Everyone who runs has certificates, and so does quorate.
     fn serve(&self) -> bool {
-        let whole = |pair: &PairPaths| pair.cert.exists() && pair.key.exists();
-        let layout = Layout::new(&self.root.pki());
-        whole(&layout.client()) && self.started.iter().all(|name| lacking(self.root, name).is_none())
+        whole(&own_files(self.root)) && self.started.iter().all(|name| lacking(self.root, name).is_none())
     }
 
-    /// The client's own certificate.
+    /// The certificate that quorate connects with.
     fn own(&self) -> Result<Identity, Error> {
-        let client = Layout::new(&self.root.pki()).client();
+        let own = own_files(self.root);
         let read = |path: &Path| std::fs::read(path).map_err(|source| Error::file("read", path, source));
         Ok(Identity {
-            cert_pem: read(&client.cert)?,
-            key_pem: read(&client.key)?,
+            cert_pem: read(&own.cert)?,
+            key_pem: read(&own.key)?,
         })
     }
 
@@ -204,7 +202,7 @@ impl Keeper<'_> {
 
     fn issue(&self, ca: &Authority) -> Result<Identity, Error> {
         let leaf = Leaf {
-            common_name: CLIENT,
+            common_name: ROOT,
             cluster_name: self.cluster,
             sans: BTreeSet::new(),
             usages: LeafUsages::Client,
@@ -252,7 +250,24 @@ pub(crate) fn lacking(root: &Root, member: &MemberName) -> Option<String> {
     ))
 }
 
-/// The files a client needs.
+fn whole(pair: &PairPaths) -> bool {
+    pair.cert.exists() && pair.key.exists()
+}
+
+/// What quorate itself connects with. Until an earlier quorate's cluster has one for it alone, that is the client's.
+fn own_files(root: &Root) -> PairPaths {
+    let layout = Layout::new(&root.pki());
+    Some(layout.root()).filter(whole).unwrap_or(layout.client())
+}
+
+/// The files that quorate's own commands need: they act as etcd's root user.
+pub fn own_certs(root: &Root) -> Certs {
+    let PairPaths { cert, key } = own_files(root);
+    let ca = Layout::new(&root.pki()).ca().cert;
+    Certs { ca, cert, key }
+}
+
+/// The files that an application needs.
 pub(crate) fn client_files(root: &Root) -> Certs {
     let layout = Layout::new(&root.pki());
     Certs {

@@ -27,7 +27,7 @@ pub struct Material {
     pub tls: Tls,
     /// What members are restarted for: whom they trust, and from where they have it.
     pub trusted: String,
-    /// What members have to prove, while the authority is being replaced.
+    /// What members have to prove, while the CA is being replaced.
     pub proof: Option<Proof>,
     /// Members that run with another configuration trust a CA that nobody has any more: the planner restarts them.
     pub lost_ca: bool,
@@ -43,19 +43,19 @@ pub struct Proof {
     pub tls: Tls,
 }
 
-/// How long certificates and authorities live, and when what follows them is made.
+/// How long certificates and CAs live, and when what follows them is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Lifetimes, and when leaves are renewed.
     pub policy: Policy,
-    /// An authority with less than this left is replaced: more than its leaves live, so that none is cut short.
+    /// A CA with less than this left is replaced: more than its leaves live, so that none is cut short.
     pub authority_renewal: Duration,
     /// How long a stage of a replacement lasts at least, so that clients can take up what changed.
     pub overlap: Duration,
 }
 
 impl Default for Lifetimes {
-    /// Ten years for an authority, replaced two years before its end; one year for the others, renewed after eight months.
+    /// Ten years for a CA, replaced two years before its end; one year for the others, renewed after eight months.
     fn default() -> Lifetimes {
         Lifetimes {
             policy: Policy {

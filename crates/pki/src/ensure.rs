@@ -19,6 +19,9 @@ use crate::layout::{Layout, PairPaths};
 use crate::report::{Outcome, PairReport, Report, Role, Why};
 use crate::wanted::{Policy, Wanted};
 
+/// etcd takes a certificate's name for a user's: with authentication on, quorate must still be able to act.
+const ROOT: &str = "root";
+
 /// Makes `dir` hold what `wanted` asks for, touching only what is missing, broken, wrong or ends soon.
 ///
 /// The directory is locked meanwhile; a second caller gets [`Error::Busy`].
@@ -42,13 +45,16 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ca.authority)?);
         pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &ca.authority)?);
     }
-    let client = Leaf {
-        common_name: &wanted.client_name,
-        cluster_name: &wanted.cluster_name,
-        sans: BTreeSet::new(),
-        usages: LeafUsages::Client,
-    };
-    pairs.push(pass.leaf(Role::Client, &client, &ca.authority)?);
+    // quorate's own first: the client's may have been its own, and root's, before there were two.
+    for (role, name) in [(Role::Root, ROOT), (Role::Client, wanted.client_name.as_str())] {
+        let leaf = Leaf {
+            common_name: name,
+            cluster_name: &wanted.cluster_name,
+            sans: BTreeSet::new(),
+            usages: LeafUsages::Client,
+        };
+        pairs.push(pass.leaf(role, &leaf, &ca.authority)?);
+    }
     Ok(Report {
         ca_changed: pairs[0].made(),
         ca_fingerprint: ca.authority.info().fingerprint,

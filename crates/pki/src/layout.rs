@@ -61,7 +61,12 @@ impl Layout {
         self.pair(&format!("peer-{member}"))
     }
 
-    /// What quorate and its users dial with.
+    /// What quorate dials with: it stands for etcd's root user.
+    pub fn root(&self) -> PairPaths {
+        self.pair("root")
+    }
+
+    /// What applications dial with.
     pub fn client(&self) -> PairPaths {
         self.pair("client")
     }
@@ -71,6 +76,7 @@ impl Layout {
             Role::Ca => self.ca(),
             Role::Server(member) => self.server(member),
             Role::Peer(member) => self.peer(member),
+            Role::Root => self.root(),
             Role::Client => self.client(),
         }
     }

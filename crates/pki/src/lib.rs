@@ -15,7 +15,8 @@
 //!   ca-…, rotate            a rotation under way, see [`Cas`]
 //!   server-NAME.crt  .key   what member NAME shows to clients (and to itself: etcd's gateway dials it)
 //!   peer-NAME.crt    .key   what member NAME shows to, and dials, the other members with
-//!   client.crt  client.key  what quorate and its users dial with
+//!   root.crt  root.key      what quorate dials with, as etcd's root user
+//!   client.crt  client.key  what applications dial with, as the user `client`
 //!   ca.key.aside-N          the keys of former CAs, the last three
 //! ```
 

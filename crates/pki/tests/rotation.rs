@@ -107,6 +107,8 @@ fn whatever_was_written_when_it_was_cut_off_it_is_finished() {
             "server-demo-0.crt",
             "peer-demo-0.key",
             "peer-demo-0.crt",
+            "root.key",
+            "root.crt",
             "client.key",
             "client.crt",
             "rotate",
