@@ -66,6 +66,8 @@ pub enum Command {
     Upgrade(Upgrade),
     /// Restart all members, one at a time
     Redeploy(Redeploy),
+    /// Replace the CA of the certificates, without an outage
+    Certs(Certs),
     /// Stop the cluster cleanly; its data stays
     Down,
     /// Explain a reason that `status` shows; without one, list them all
@@ -197,6 +199,27 @@ pub struct Redeploy {
     /// Why; members are restarted when this differs from the last time
     #[arg(long, value_name = "TEXT")]
     pub reason: String,
+    #[command(flatten)]
+    pub wait: Wait,
+}
+
+#[derive(Debug, Args)]
+pub struct Certs {
+    #[command(subcommand)]
+    pub command: CertsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CertsCommand {
+    /// Make a new CA, trust it beside the present one, have it sign everything, then drop the present one
+    Rotate(RotateCa),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  quorate certs rotate --wait")]
+pub struct RotateCa {
     #[command(flatten)]
     pub wait: Wait,
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod backup;
+mod certs;
 mod down;
 mod explain;
 mod healthcheck;
@@ -55,6 +56,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Scale(arguments) => scale::run(&root, &arguments).await,
             Command::Upgrade(arguments) => upgrade::run(&root, &arguments).await,
             Command::Redeploy(arguments) => redeploy::run(&root, &arguments).await,
+            Command::Certs(arguments) => certs::run(&root, &arguments).await,
             Command::Down => down::run(&root).await,
             Command::Explain(_)
             | Command::Version

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod model;
 pub mod plan;
 pub mod reason;
+pub mod rotation;
 pub mod standing;
 
 pub use check::check;

@@ -39,6 +39,7 @@ mod bootstrap;
 mod facts;
 mod keep_running;
 mod learner;
+mod lost_ca;
 mod membership;
 mod pass;
 mod repair;
@@ -63,6 +64,8 @@ pub mod pace {
     /// A voter that runs without serving is restarted after the first of these, and then ever less often. It may be
     /// replaying a long log or receiving a snapshot.
     pub const STUCK: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2 * 3600));
+    /// The first member that is restarted for a lost CA has this long to start before the next is tried.
+    pub const LOST_CA: Duration = Duration::from_secs(60);
     /// A member that serves is waited for this long, from its start, until clients are sent to it too.
     pub const IN_SERVICE: Duration = Duration::from_secs(60);
     /// Starts of a member that nobody saw end, asked for within this time, are one.
@@ -137,6 +140,7 @@ pub fn plan_with(
     if pass.quorum().is_none() {
         if !pass.tell_login() {
             pass.without_quorum();
+            pass.restart_after_lost_ca();
         }
         return pass.finish();
     }

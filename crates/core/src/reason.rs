@@ -66,6 +66,7 @@ reasons! {
         OldView: "OldView.md",
         Forming: "Forming.md",
         NoQuorum: "NoQuorum.md",
+        CaLost: "CaLost.md",
         Preparing: "Preparing.md",
         MemberStarting: "MemberStarting.md",
         MemberUnresponsive: "MemberUnresponsive.md",

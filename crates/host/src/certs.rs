@@ -1,117 +1,240 @@
-//! Certificates of the members and of quorate itself.
+//! Certificates of the members and of quorate itself, and the rotation of the CA that signs them.
 //!
-//! In: the root and who is in the cluster. Out: the client's TLS material and the fingerprint of the authority,
+//! In: the root, who is in the cluster, who has proven what. Out: the client's TLS material and the CAs that are trusted,
 //! which members are restarted for. Leaves are renewed under running members: etcd reads them at each handshake.
+//! Never: a CA replaced at once while members run that trust one which is still there ([`quorate_core::rotation`]); any
+//! file written while the user has paused the cluster.
 
-use std::time::SystemTime;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use quorate_client::{IdentityFiles, Tls, TlsFiles};
+use quorate_client::{Identity, Tls};
 use quorate_core::model::MemberName;
-use quorate_pki::{Layout, MemberIdentity, PairPaths, Policy, Wanted};
+use quorate_core::rotation::{Move, Seen, Stage, next};
+use quorate_pki::{Authority, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPaths, Policy, Wanted};
 
 use crate::status::Certs;
 use crate::{Error, Root};
 
-/// Certificates that are in place.
-pub(crate) struct Prepared {
-    /// For quorate's own connections.
-    pub(crate) tls: Tls,
-    pub(crate) fingerprint: String,
-    /// The authority is new: what trusted the former one must be restarted, all at once.
-    pub(crate) authority_changed: bool,
-    pub(crate) changed: bool,
-    /// What is wrong with them, although they serve.
-    pub(crate) problem: Option<String>,
+/// The etcd user that quorate acts as.
+const ROOT: &str = "root";
+/// How long a stage of a rotation that nobody asked for lasts at least, so that clients can read `ca.crt` again.
+const OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Whose certificates are kept.
+#[derive(Debug)]
+pub(crate) struct Keeper<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) cluster: &'a str,
+    pub(crate) members: &'a [MemberName],
+    /// Those of them that were started, and so had certificates before.
+    pub(crate) started: &'a [MemberName],
+    pub(crate) may: May,
 }
 
 /// What may become of certificates that are there.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum May {
     /// Anything: nobody uses them yet.
     Begin,
-    /// They are kept good; but where only the key that signed them is lost, and all others are there, they stay: another
-    /// authority would stop everyone.
+    /// They are kept good, and their CA is replaced in stages.
     Renew,
     /// Nothing: the user asked for that.
     Stay,
 }
 
-/// Makes sure that `members` and the client have certificates; those `started` had them before.
-pub(crate) fn prepare(
-    root: &Root,
-    cluster: &str,
-    members: &[MemberName],
-    started: &[MemberName],
-    may: May,
-) -> Result<Prepared, Error> {
-    let dir = root.pki();
-    let failed = |source| Error::Certificates {
-        dir: dir.clone(),
-        source,
-    };
-    let identities: Result<Vec<_>, _> = members
-        .iter()
-        .map(|name| MemberIdentity::local(name.as_str(), []))
-        .collect();
-    let wanted = Wanted {
-        // etcd takes a certificate's name for a user's: with authentication on, quorate must still be able to act.
-        client_name: "root".to_owned(),
-        ..Wanted::new(cluster, identities.map_err(failed)?)
-    };
-    let layout = Layout::new(&dir);
-    let (policy, now) = (Policy::default(), SystemTime::now());
-    let lost = match may {
-        May::Begin => None,
-        May::Renew | May::Stay => quorate_pki::authority_without_key(&dir, &policy, now).map_err(failed)?,
-    };
-    let whole = |pair: &PairPaths| pair.cert.exists() && pair.key.exists();
-    let serve = whole(&layout.client()) && started.iter().all(|name| lacking(root, name).is_none());
-    let lost = lost.filter(|_| serve);
-    let as_it_is = match (&lost, may) {
-        (Some(authority), _) => Some(authority.clone()),
-        (None, May::Stay) => Some(quorate_pki::inspect(&layout.ca().cert).map_err(failed)?),
-        (None, _) => None,
-    };
-    let (fingerprint, authority_changed, changed) = match &as_it_is {
-        Some(authority) => (authority.fingerprint.to_string(), false, false),
-        None => {
-            let report = quorate_pki::ensure(&dir, &wanted, &policy, now).map_err(failed)?;
-            (
-                report.ca_fingerprint.to_string(),
-                report.ca_changed,
-                report.changed(),
-            )
+/// Certificates that are in place.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// For quorate's own connections.
+    pub(crate) tls: Tls,
+    /// The fingerprints of all CAs that are trusted: what members are restarted for.
+    pub(crate) trusted: String,
+    pub(crate) stage: Stage,
+    /// What members have to prove, while the CA is being replaced.
+    pub(crate) proof: Option<Tls>,
+    /// What is wrong with them, although they serve.
+    pub(crate) problem: Option<String>,
+    ready: Ready,
+}
+
+/// What the next move of a rotation depends on, besides the proofs.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    due: bool,
+    ripe: bool,
+}
+
+impl Keeper<'_> {
+    /// Makes sure that the members and the client have certificates, as the stage of a rotation asks.
+    pub(crate) fn prepare(&self) -> Result<Prepared, Error> {
+        let dir = self.root.pki();
+        let (policy, now) = (Policy::default(), SystemTime::now());
+        let failed = |source| self.failed(source);
+        if self.may == May::Renew {
+            quorate_pki::restore_trust(&dir, now).map_err(failed)?;
         }
-    };
-    let client = layout.client();
-    let identity = Some(IdentityFiles {
-        cert: client.cert,
-        key: client.key,
-    });
-    let tls = Tls::from_files(&TlsFiles {
-        ca: layout.ca().cert,
-        identity,
-    });
-    let tls = tls.map_err(|error| Error::ClientTls {
-        dir: dir.clone(),
-        why: error.to_string(),
-    })?;
-    let key = layout.ca().key;
-    let problem = lost.map(|_| {
+        let cas = Cas::read(&dir, now).map_err(failed)?;
+        let keyless = cas.signer().is_none() && !cas.trusted().is_empty() && self.serve();
+        match self.may {
+            May::Stay => drop(quorate_pki::inspect_all(&Layout::new(&dir).ca().cert).map_err(failed)?),
+            May::Renew if keyless => cas.publish(&dir).map_err(failed)?,
+            May::Renew | May::Begin => {
+                quorate_pki::ensure(&dir, &self.wanted()?, &policy, now).map_err(failed)?;
+            }
+        }
+        let cas = Cas::read(&dir, now).map_err(failed)?;
+        let stage = match (cas.next(), cas.retires_former()) {
+            (Some(_), _) => Stage::Introducing,
+            (None, true) => Stage::Retiring,
+            (None, false) => Stage::Steady,
+        };
+        // Twice as long as its leaves live, so that none of them is cut short.
+        let due = cas.asked() || cas.signer().is_none() || cas.ends_within(policy.leaf_lifetime * 2, now);
+        // A time in the future is of a clock that was set back.
+        let since = cas.since().and_then(|since| now.duration_since(since).ok());
+        let ripe = cas.asked() || since.is_none_or(|ago| ago >= OVERLAP);
+        Ok(Prepared {
+            tls: self.tls(cas.bundle(), self.own()?)?,
+            trusted: cas.trusted().join(","),
+            stage,
+            proof: self.proof(&cas, stage)?,
+            problem: keyless.then(|| self.lost_key()),
+            ready: Ready { due, ripe },
+        })
+    }
+
+    /// Makes the next move of a rotation, if its time has come, and says which: then everything is to be prepared anew.
+    pub(crate) fn rotate(&self, prepared: &Prepared, proven: bool) -> Result<Option<&'static str>, Error> {
+        if self.may != May::Renew {
+            return Ok(None);
+        }
+        let Ready { due, ripe } = prepared.ready;
+        let seen = Seen {
+            due,
+            written: true,
+            proven,
+            ripe,
+        };
+        let (dir, now) = (self.root.pki(), SystemTime::now());
+        let failed = |source| self.failed(source);
+        let cas = Cas::read(&dir, now).map_err(failed)?;
+        Ok(match next(prepared.stage, seen) {
+            Move::Stay => {
+                // It was carried out, and a crash left the request behind.
+                if prepared.stage == Stage::Steady && rotation_asked(self.root) {
+                    quorate_pki::forget_rotation(&dir).map_err(failed)?;
+                }
+                None
+            }
+            Move::Introduce => {
+                let lifetime = Policy::default().ca_lifetime;
+                cas.introduce(&dir, self.cluster, lifetime, now).map_err(failed)?;
+                Some(
+                    "a new CA is introduced; members are restarted one by one to trust it beside the present one",
+                )
+            }
+            Move::Switch => {
+                cas.switch(&dir).map_err(failed)?;
+                Some("all members trust the new CA; it signs all certificates from now on")
+            }
+            Move::Drop => {
+                cas.drop_former(&dir).map_err(failed)?;
+                Some(
+                    "all members show certificates of the new CA; they are restarted one by one to trust the former no \
+                     longer",
+                )
+            }
+        })
+    }
+
+    fn failed(&self, source: quorate_pki::Error) -> Error {
+        let dir = self.root.pki();
+        Error::Certificates { dir, source }
+    }
+
+    fn wanted(&self) -> Result<Wanted, Error> {
+        let members = self.members.iter();
+        let identities: Result<Vec<_>, _> = members
+            .map(|name| MemberIdentity::local(name.as_str(), []))
+            .collect();
+        Ok(Wanted::new(
+            self.cluster,
+            identities.map_err(|source| self.failed(source))?,
+        ))
+    }
+
+    /// Everyone who runs has certificates, and so does quorate.
+    fn serve(&self) -> bool {
+        whole(&own_files(self.root)) && self.started.iter().all(|name| lacking(self.root, name).is_none())
+    }
+
+    /// The certificate that quorate connects with.
+    fn own(&self) -> Result<Identity, Error> {
+        let own = own_files(self.root);
+        let read = |path: &Path| std::fs::read(path).map_err(|source| Error::file("read", path, source));
+        Ok(Identity {
+            cert_pem: read(&own.cert)?,
+            key_pem: read(&own.key)?,
+        })
+    }
+
+    fn tls(&self, trusted: Vec<u8>, identity: Identity) -> Result<Tls, Error> {
+        Tls::from_pem(trusted, Some(identity)).map_err(|error| Error::ClientTls {
+            dir: self.root.pki(),
+            why: error.to_string(),
+        })
+    }
+
+    fn proof(&self, cas: &Cas, stage: Stage) -> Result<Option<Tls>, Error> {
+        match (stage, cas.next(), cas.signer()) {
+            // Whoever answers to a certificate of the next CA trusts it.
+            (Stage::Introducing, Some(next), _) => {
+                let identity = self.issue(next)?;
+                self.tls(cas.bundle(), identity).map(Some)
+            }
+            // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
+            (Stage::Retiring, _, Some(signer)) => self.tls(signer.pem().cert.clone(), self.own()?).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn issue(&self, ca: &Authority) -> Result<Identity, Error> {
+        let leaf = Leaf {
+            common_name: ROOT,
+            cluster_name: self.cluster,
+            sans: BTreeSet::new(),
+            usages: LeafUsages::Client,
+        };
+        let pem = ca
+            .issue(&leaf, Policy::default().leaf_lifetime, SystemTime::now())
+            .map_err(|source| self.failed(source))?;
+        Ok(Identity {
+            cert_pem: pem.cert,
+            key_pem: pem.key,
+        })
+    }
+
+    fn lost_key(&self) -> String {
         format!(
-            "{} is missing, or is not the key of ca.crt: members go on with the certificates they have, and none can be \
-             renewed or made for a new member; put it back. Who has lost it for good moves ca.crt away as well: all members \
-             are then restarted at once with a new authority, which clients must be given",
-            key.display()
+            "{} is missing, or is not the key of ca.crt: members go on with the certificates they have, and a new CA is \
+             introduced; clients must read ca.crt again within a day. Until that CA signs, no certificate can be renewed or \
+             made for a new member; quorate certs rotate leaves out the day",
+            Layout::new(&self.root.pki()).ca().key.display()
         )
-    });
-    Ok(Prepared {
-        tls,
-        fingerprint,
-        authority_changed,
-        changed,
-        problem,
-    })
+    }
+}
+
+/// Has someone asked for another CA?
+pub(crate) fn rotation_asked(root: &Root) -> bool {
+    Layout::new(&root.pki()).rotation_request().exists()
+}
+
+/// Are these lists of CAs, as [`Prepared::trusted`] writes them, without a common one?
+pub(crate) fn disjoint(one: &str, other: &str) -> bool {
+    let other: BTreeSet<&str> = other.split(',').collect();
+    one.split(',').all(|ca| !other.contains(ca))
 }
 
 /// Why a member cannot be started, if it has no certificates.
@@ -127,7 +250,24 @@ pub(crate) fn lacking(root: &Root, member: &MemberName) -> Option<String> {
     ))
 }
 
-/// The files a client needs.
+fn whole(pair: &PairPaths) -> bool {
+    pair.cert.exists() && pair.key.exists()
+}
+
+/// What quorate itself connects with. Until an earlier quorate's cluster has one for it alone, that is the client's.
+fn own_files(root: &Root) -> PairPaths {
+    let layout = Layout::new(&root.pki());
+    Some(layout.root()).filter(whole).unwrap_or(layout.client())
+}
+
+/// The files that quorate's own commands need: they act as etcd's root user.
+pub fn own_certs(root: &Root) -> Certs {
+    let PairPaths { cert, key } = own_files(root);
+    let ca = Layout::new(&root.pki()).ca().cert;
+    Certs { ca, cert, key }
+}
+
+/// The files that an application needs.
 pub(crate) fn client_files(root: &Root) -> Certs {
     let layout = Layout::new(&root.pki());
     Certs {

@@ -108,6 +108,18 @@ pub fn supervisor(root: &Path) -> Result<Option<Supervisor>, Error> {
     Ok(Some(found))
 }
 
+/// Asks the supervisor of `root` for another CA.
+pub fn rotate_ca(root: &Path) -> Result<(), Error> {
+    let dir = Root::at(root)?.pki();
+    quorate_pki::ask_for_rotation(&dir, std::time::SystemTime::now())
+        .map_err(|source| Error::Certificates { dir, source })
+}
+
+/// Is another CA asked for, and not in place yet?
+pub fn rotation_asked(root: &Path) -> bool {
+    Root::at(root).is_ok_and(|root| crate::certs::rotation_asked(&root))
+}
+
 /// The last status of the cluster in `root`.
 pub fn read_status(root: &Path) -> Result<Option<Status>, Error> {
     let found = Root::at(root)?;

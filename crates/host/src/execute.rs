@@ -126,6 +126,7 @@ impl Ground {
             data_dir,
             generation,
             config: config.to_owned(),
+            trusted: Some(self.trusted.clone()),
             record: self.root.record(&member),
             alive: self.root.alive(&member),
             log: self.root.log(&member),

@@ -26,6 +26,8 @@ pub(crate) struct Ground {
     pub(crate) runner: Runner,
     pub(crate) clients: Members,
     pub(crate) replays: Replays,
+    /// The CAs that members started now will trust; empty without TLS.
+    pub(crate) trusted: String,
     finder: Option<Finder>,
 }
 
@@ -45,6 +47,7 @@ impl Ground {
             runner: Runner::new(launcher),
             clients: Members::default(),
             replays: Replays::default(),
+            trusted: String::new(),
             finder,
         }
     }

@@ -40,6 +40,7 @@ mod status;
 pub mod supervise;
 
 pub use asides::Aside;
+pub use certs::own_certs;
 pub use companion::BackupStatus;
 pub use error::Error;
 pub use root::Root;

@@ -112,8 +112,8 @@ fn read(path: &Path) -> Result<(Cluster, Vec<String>), Error> {
     Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
 }
 
-/// The wanted cluster as the planner knows it. `authority` is the fingerprint of the CA members were given.
-pub(crate) fn spec(cluster: &Cluster, authority: &str) -> Spec {
+/// The wanted cluster as the planner knows it. `trusted` says which CAs members trust.
+pub(crate) fn spec(cluster: &Cluster, trusted: &str) -> Spec {
     let number = |part: u64| u32::try_from(part).unwrap_or(u32::MAX);
     let version = &cluster.version;
     Spec {
@@ -124,7 +124,7 @@ pub(crate) fn spec(cluster: &Cluster, authority: &str) -> Spec {
             minor: number(version.minor),
             patch: number(version.patch),
         },
-        config: digest(cluster, authority),
+        config: digest(cluster, trusted),
         paused: cluster.paused,
         frozen: None,
         storage: None,
@@ -132,7 +132,7 @@ pub(crate) fn spec(cluster: &Cluster, authority: &str) -> Spec {
 }
 
 /// A digest of everything besides the version that a running member was started with.
-fn digest(cluster: &Cluster, authority: &str) -> String {
+fn digest(cluster: &Cluster, trusted: &str) -> String {
     let mut hash = Sha256::new();
     let mut add = |name: &str, value: &str| {
         // With their lengths, so that no two lists of parts read the same.
@@ -142,7 +142,8 @@ fn digest(cluster: &Cluster, authority: &str) -> String {
         }
     };
     add("flags", &build::REVISION.to_string());
-    add("authority", authority);
+    // Another word here would restart the members of every cluster that is there.
+    add("authority", trusted);
     for (name, value) in cluster.options.settings() {
         add(name, &value);
     }

@@ -4,7 +4,7 @@
 //! because a member is down; a lock that is held on (each is tried and let go); emptiness where something could not
 //! be looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use quorate_client::Credentials;
@@ -68,6 +68,7 @@ impl Ground {
                 quorum: answers.quorum,
                 login_refused: answers.login_refused,
                 last,
+                lost_ca: self.trust_lost_ca(),
             },
             problems,
         }
@@ -95,6 +96,16 @@ impl Ground {
                 None
             }
         }
+    }
+
+    /// Members whose processes trust none of the CAs that are there now.
+    fn trust_lost_ca(&self) -> BTreeSet<Ordinal> {
+        let trusts = |ordinal: &Ordinal| self.runner.member(*ordinal)?.record.trusted.as_deref();
+        let lost = |ordinal: &Ordinal| trusts(ordinal).is_some_and(|cas| certs::disjoint(cas, &self.trusted));
+        let running = self.ordinals().into_iter();
+        running
+            .filter(|ordinal| self.journal.tls && lost(ordinal))
+            .collect()
     }
 
     /// Versions that would be needed and are not here, with the reason.

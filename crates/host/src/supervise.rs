@@ -14,15 +14,14 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
+use quorate_core::rotation::Proven;
 use quorate_core::standing::Standing;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
 
 use crate::asides::{self, Aside};
-use crate::certs::May;
 use crate::companion::Companion;
 use crate::control::{self, Supervisor};
 use crate::find::Places;
@@ -33,6 +32,8 @@ use crate::ports::Asked;
 use crate::problems::Problems;
 use crate::status::{self, Pass, Status, SupervisorStatus};
 use crate::{Error, Root, certs, event_log, log, observe, ports};
+
+mod certify;
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);
@@ -104,6 +105,9 @@ struct Supervision<E> {
     stored: Option<Journal>,
     written: Option<(Status, Instant)>,
     upkeep_due: Instant,
+    /// The CA is being replaced.
+    rotating: bool,
+    proven: Option<Proven>,
     was_ready: bool,
     shown: BTreeSet<String>,
     /// What stands in the way, as far as it was logged.
@@ -162,6 +166,8 @@ impl<E: FnMut(Event)> Supervision<E> {
             stored,
             written: None,
             upkeep_due: Instant::now() + UPKEEP,
+            rotating: false,
+            proven: None,
             was_ready: false,
             shown: BTreeSet::new(),
             standing: Standing::default(),
@@ -191,46 +197,6 @@ impl<E: FnMut(Event)> Supervision<E> {
         Ok(())
     }
 
-    /// Brings certificates up to date, and what depends on them.
-    async fn certify(&mut self) -> Result<(), Error> {
-        if !self.ground.journal.tls {
-            self.spec = manifest::spec(&self.ground.cluster, "plain");
-            return Ok(());
-        }
-        let members: Vec<MemberName> = self
-            .ground
-            .ordinals()
-            .into_iter()
-            .map(|o| self.ground.name(o))
-            .collect();
-        let may = match self.ground.journal.memory.bootstrap {
-            None => May::Begin,
-            Some(_) if self.ground.cluster.paused => May::Stay,
-            Some(_) => May::Renew,
-        };
-        let slots = self.ground.journal.memory.slots.iter();
-        let started: Vec<MemberName> = slots
-            .filter(|(_, slot)| slot.mark != Mark::Never)
-            .map(|(ordinal, _)| self.ground.name(*ordinal))
-            .collect();
-        let name = &self.ground.cluster.name;
-        let prepared = certs::prepare(&self.ground.root, name, &members, &started, may)?;
-        self.problems.certificates = prepared.problem.into_iter().collect();
-        if prepared.authority_changed && self.ground.runner.running() > 0 {
-            // Members of the old authority and of the new one do not talk to each other: one at a time is no way.
-            self.line(
-                "the certificate authority is new; all members are stopped and started with it".to_owned(),
-            );
-            let leader = self.leader();
-            self.ground.runner.stop_all(leader).await?;
-        }
-        if prepared.changed || self.spec.config.is_empty() || self.written.is_none() {
-            self.ground.clients.renew(Some(prepared.tls));
-        }
-        self.spec = manifest::spec(&self.ground.cluster, &prepared.fingerprint);
-        Ok(())
-    }
-
     async fn go_on(&mut self) -> std::convert::Infallible {
         loop {
             let next_look = self.pass().await;
@@ -245,6 +211,9 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
         self.problems.ports = problem(self.ground.assign_ports());
         let adopted = self.take_over();
+        if self.rotating || certs::rotation_asked(&self.ground.root) {
+            self.problems.upkeep = problem(self.certify().await);
+        }
         let last = self.last.take();
         let began = Instant::now();
         let seen = self.ground.observe(&self.spec, last).await;

@@ -87,12 +87,17 @@ impl Names {
         format!("{}-client", self.cluster)
     }
 
-    /// The Secret with the certificate authority. It outlives the EtcdCluster, like the claims.
+    /// The Secret with the CA. It outlives the EtcdCluster, like the claims.
     pub fn authority_secret(&self) -> String {
         format!("{}-ca", self.cluster)
     }
 
-    /// The Secret for clients: a certificate, its key, and whom to trust.
+    /// The Secret with what the operator connects with: a certificate for etcd's root user. Nobody else needs it.
+    pub fn operator_secret(&self) -> String {
+        format!("{}-operator", self.cluster)
+    }
+
+    /// The Secret for applications: a certificate, its key, and whom to trust.
     pub fn client_secret(&self) -> String {
         format!("{}-client", self.cluster)
     }

@@ -2,14 +2,11 @@
 //!
 //! In: a cluster's Secrets, its own ([`secrets`]) or the user's ([`own`]). Out: [`Material`], and the effects that bring the
 //! Secrets to what they should be. Never: a key in an error, an event or a status; a moment in which two members do
-//! not trust each other ([`rotation`]).
+//! not trust each other ([`quorate_core::rotation`]).
 
 pub mod authority;
 pub mod follow;
-pub mod lost_ca;
 pub mod own;
-pub mod prove;
-pub mod rotation;
 pub mod sans;
 pub mod secrets;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
@@ -18,6 +15,7 @@ pub mod secure;
 use std::time::Duration;
 
 use quorate_client::Tls;
+use quorate_core::rotation::Stage;
 use quorate_pki::Policy;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -29,8 +27,10 @@ pub struct Material {
     pub tls: Tls,
     /// What members are restarted for: whom they trust, and from where they have it.
     pub trusted: String,
-    /// What members have to prove, while the authority is being replaced.
+    /// What members have to prove, while the CA is being replaced.
     pub proof: Option<Proof>,
+    /// Members that run with another configuration trust a CA that nobody has any more: the planner restarts them.
+    pub lost_ca: bool,
     /// What people should know, and do.
     pub advice: Option<String>,
 }
@@ -38,24 +38,24 @@ pub struct Material {
 /// A connection that succeeds only with members that are where a stage takes them.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    pub stage: rotation::Stage,
+    pub stage: Stage,
     /// What to connect with.
     pub tls: Tls,
 }
 
-/// How long certificates and authorities live, and when what follows them is made.
+/// How long certificates and CAs live, and when what follows them is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Lifetimes, and when leaves are renewed.
     pub policy: Policy,
-    /// An authority with less than this left is replaced: more than its leaves live, so that none is cut short.
+    /// A CA with less than this left is replaced: more than its leaves live, so that none is cut short.
     pub authority_renewal: Duration,
     /// How long a stage of a replacement lasts at least, so that clients can take up what changed.
     pub overlap: Duration,
 }
 
 impl Default for Lifetimes {
-    /// Ten years for an authority, replaced two years before its end; one year for the others, renewed after eight months.
+    /// Ten years for a CA, replaced two years before its end; one year for the others, renewed after eight months.
     fn default() -> Lifetimes {
         Lifetimes {
             policy: Policy {

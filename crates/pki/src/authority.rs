@@ -1,4 +1,4 @@
-//! An authority in memory: what signs, and what judges pairs that it should have signed.
+//! A CA in memory: what signs, and what judges pairs that it should have signed.
 //!
 //! In: PEM texts, the time. Out: PEM texts, judgements. No file is read or written here: on a machine `ensure` does
 //! that, elsewhere whoever keeps the texts. Never: a key in a `Debug` text or an error.
@@ -19,7 +19,7 @@ use crate::layout::PairPaths;
 use crate::report::Why;
 use crate::wanted::Policy;
 
-/// An authority, ready to sign.
+/// A CA, ready to sign.
 pub struct Authority {
     pub(crate) der: CertificateDer<'static>,
     pub(crate) info: CertInfo,
@@ -49,7 +49,7 @@ impl Authority {
         Authority::of(issue::authority(cluster_name, lifetime, now)?)
     }
 
-    /// The authority in two texts, whenever it is valid; or why it is none.
+    /// The CA in two texts, whenever it is valid; or why it is none.
     pub fn read(pem: &PairPem) -> Result<Authority, Why> {
         let pair = examine::pair(&in_memory(), pem.clone())?;
         examine::signs(&pair)?;
@@ -88,7 +88,7 @@ impl Authority {
         Ok(issue::leaf(wanted, self, lifetime, now)?.pem)
     }
 
-    /// Is this pair what is wanted, signed by this authority, and good for a while? Or why it should be made anew.
+    /// Is this pair what is wanted, signed by this CA, and good for a while? Or why it should be made anew.
     pub fn judge(
         &self,
         pem: &PairPem,

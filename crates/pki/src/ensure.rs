@@ -1,7 +1,7 @@
 //! One pass over the certificate directory: look at each pair, keep it or make it anew.
 //!
 //! In: the directory, what is wanted, the policy, the time. Out: a [`Report`]; the directory is good.
-//! Never: a new CA while the old one is good; a key written after its certificate (a crash between the two
+//! Never: a new CA while there is one that can sign; a key written after its certificate (a crash between the two
 //! then shows as a mismatch, which the next pass repairs); a former CA file deleted.
 
 use std::collections::BTreeSet;
@@ -10,13 +10,17 @@ use std::time::SystemTime;
 
 use crate::Error;
 use crate::authority::Authority;
+use crate::cas::{self, Cas};
 use crate::examine::{self, Pair, Timing};
 use crate::files::{self, Dir, Kind};
-use crate::inspect::{CertInfo, inspect};
+use crate::inspect::CertInfo;
 use crate::issue::{self, Leaf, LeafUsages};
 use crate::layout::{Layout, PairPaths};
 use crate::report::{Outcome, PairReport, Report, Role, Why};
 use crate::wanted::{Policy, Wanted};
+
+/// etcd takes a certificate's name for a user's: with authentication on, quorate must still be able to act.
+const ROOT: &str = "root";
 
 /// Makes `dir` hold what `wanted` asks for, touching only what is missing, broken, wrong or ends soon.
 ///
@@ -41,13 +45,16 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ca.authority)?);
         pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &ca.authority)?);
     }
-    let client = Leaf {
-        common_name: &wanted.client_name,
-        cluster_name: &wanted.cluster_name,
-        sans: BTreeSet::new(),
-        usages: LeafUsages::Client,
-    };
-    pairs.push(pass.leaf(Role::Client, &client, &ca.authority)?);
+    // quorate's own first: the client's may have been its own, and root's, before there were two.
+    for (role, name) in [(Role::Root, ROOT), (Role::Client, wanted.client_name.as_str())] {
+        let leaf = Leaf {
+            common_name: name,
+            cluster_name: &wanted.cluster_name,
+            sans: BTreeSet::new(),
+            usages: LeafUsages::Client,
+        };
+        pairs.push(pass.leaf(role, &leaf, &ca.authority)?);
+    }
     Ok(Report {
         ca_changed: pairs[0].made(),
         ca_fingerprint: ca.authority.info().fingerprint,
@@ -55,28 +62,6 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         clock_behind: Some(pairs[0].not_before).filter(|begin| *begin > now),
         pairs,
     })
-}
-
-/// The certificate of a CA that is good and whose key is lost, or is another's: what it signed still serves, and nothing can be
-/// signed by it any more. `None` if there is nothing to keep, or nothing is wrong.
-pub fn authority_without_key(
-    dir: &Path,
-    policy: &Policy,
-    now: SystemTime,
-) -> Result<Option<CertInfo>, Error> {
-    let paths = Layout::new(dir).ca();
-    let timing = Timing { now, policy };
-    let about_the_key = match examine::authority(&paths, timing)? {
-        Err(Why::Missing { path } | Why::Unreadable { path, .. }) => path == paths.key,
-        Err(Why::KeyMismatch) => true,
-        _ => false,
-    };
-    let certificate = if about_the_key {
-        inspect(&paths.cert).ok()
-    } else {
-        None
-    };
-    Ok(certificate.filter(|info| info.is_ca && info.not_after > now))
 }
 
 struct Pass<'a> {
@@ -94,39 +79,51 @@ struct Ca {
 impl Pass<'_> {
     fn authority(&self, wanted: &Wanted) -> Result<Ca, Error> {
         let paths = self.layout.ca();
-        match examine::authority(&paths, self.timing)? {
-            Ok(pair) => {
-                let report = self.kept(Role::Ca, paths, &pair)?;
-                Ok(Ca {
-                    authority: Authority::of(pair)?,
-                    report,
-                    moved_aside: Vec::new(),
-                })
-            }
-            Err(why) => {
-                let made = issue::authority(
-                    &wanted.cluster_name,
-                    self.timing.policy.ca_lifetime,
-                    self.timing.now,
-                )?;
-                // The certificate goes first: a key without one is plainly unfinished.
-                let mut moved_aside = Vec::new();
-                moved_aside.extend(self.dir.move_aside(&paths.cert)?);
-                moved_aside.extend(self.dir.move_aside(&paths.key)?);
-                let report = self.put(Role::Ca, paths, &made, why)?;
-                Ok(Ca {
-                    authority: Authority::of(made)?,
-                    report,
-                    moved_aside,
-                })
-            }
-        }
+        let cas = Cas::read(self.layout.dir(), self.timing.now)?;
+        let bundle = cas.bundle();
+        let Some(authority) = cas.into_signer() else {
+            return self.replace(wanted, paths);
+        };
+        cas::publish(&self.dir, &bundle)?;
+        let report = self.kept(Role::Ca, paths, authority.info())?;
+        Ok(Ca {
+            authority,
+            report,
+            moved_aside: Vec::new(),
+        })
+    }
+
+    /// Another CA in place of what is there, at once.
+    fn replace(&self, wanted: &Wanted, paths: PairPaths) -> Result<Ca, Error> {
+        let why = match examine::authority(&paths, self.timing)? {
+            Err(why) => why,
+            Ok(pair) => Why::Expired {
+                until: pair.info.not_after,
+            },
+        };
+        let made = issue::authority(
+            &wanted.cluster_name,
+            self.timing.policy.ca_lifetime,
+            self.timing.now,
+        )?;
+        // The certificate goes first: a key without one is plainly unfinished.
+        let mut moved_aside = Vec::new();
+        moved_aside.extend(self.dir.move_aside(&paths.cert)?);
+        moved_aside.extend(self.dir.move_aside(&paths.key)?);
+        self.dir.remove(&self.layout.next_ca().cert)?;
+        let report = self.put(Role::Ca, paths, &made, why)?;
+        cas::publish(&self.dir, &made.pem.cert)?;
+        Ok(Ca {
+            authority: Authority::of(made)?,
+            report,
+            moved_aside,
+        })
     }
 
     fn leaf(&self, role: Role, leaf: &Leaf<'_>, authority: &Authority) -> Result<PairReport, Error> {
         let paths = self.layout.of(&role);
         match examine::leaf(&paths, leaf, authority, self.timing)? {
-            Ok(pair) => self.kept(role, paths, &pair),
+            Ok(pair) => self.kept(role, paths, &pair.info),
             Err(why) => {
                 let made = issue::leaf(leaf, authority, self.timing.policy.leaf_lifetime, self.timing.now)?;
                 self.put(role, paths, &made, why)
@@ -134,9 +131,9 @@ impl Pass<'_> {
         }
     }
 
-    fn kept(&self, role: Role, paths: PairPaths, pair: &Pair) -> Result<PairReport, Error> {
+    fn kept(&self, role: Role, paths: PairPaths, info: &CertInfo) -> Result<PairReport, Error> {
         let key_mode_fixed = files::protect(&paths.key)?;
-        let (not_before, not_after) = (pair.info.not_before, pair.info.not_after);
+        let (not_before, not_after) = (info.not_before, info.not_after);
         Ok(PairReport {
             role,
             paths,

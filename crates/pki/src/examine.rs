@@ -76,7 +76,7 @@ fn may_sign(pair: Pair, timing: Timing<'_>) -> Verdict {
     }
 }
 
-/// Is it an authority's at all, whenever it is valid?
+/// Is it a CA's at all, whenever it is valid?
 pub(crate) fn signs(pair: &Pair) -> Result<(), Why> {
     let info = &pair.info;
     if info.is_ca && info.usages.contains(&Usage::CertSign) {

@@ -58,6 +58,44 @@ impl Dir {
         }
     }
 
+    /// The same, for one file that nobody else writes.
+    pub(crate) fn unlocked(path: &Path) -> Result<Dir, Error> {
+        let handle = File::open(path).map_err(|source| Error::PrepareDir {
+            dir: path.to_owned(),
+            source,
+        })?;
+        Ok(Dir {
+            path: path.to_owned(),
+            handle,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives a file another name, on disk when this returns.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        let renamed = fs::rename(from, to).and_then(|()| self.handle.sync_all());
+        renamed.map_err(|source| Error::Write {
+            path: to.to_owned(),
+            source,
+        })
+    }
+
+    /// Removes a file, if it is there.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), Error> {
+        let removed = match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other,
+        };
+        let removed = removed.and_then(|()| self.handle.sync_all());
+        removed.map_err(|source| Error::Write {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
     /// Puts `bytes` at `path`, whole, on disk when this returns.
     pub(crate) fn write(&self, path: &Path, kind: Kind, bytes: &[u8]) -> Result<(), Error> {
         let temporary = suffixed(path, ".new");

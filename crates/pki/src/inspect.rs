@@ -17,6 +17,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
+use crate::authority::describe_all;
 use crate::wanted::San;
 use crate::{Error, files};
 
@@ -92,6 +93,18 @@ pub fn inspect(path: &Path) -> Result<CertInfo, Error> {
     let der = certificate_der(&pem).map_err(not_one)?;
     let cert = parse(&der).map_err(not_one)?;
     Ok(describe(&der, &cert))
+}
+
+/// Reads all certificates in `path`; at least one.
+pub fn inspect_all(path: &Path) -> Result<Vec<CertInfo>, Error> {
+    let pem = files::read(path)?.ok_or_else(|| Error::Read {
+        path: path.to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })?;
+    describe_all(&pem).map_err(|why| Error::NotACertificate {
+        path: path.to_owned(),
+        why,
+    })
 }
 
 /// The one certificate in a PEM text.

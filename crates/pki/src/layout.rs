@@ -31,9 +31,24 @@ impl Layout {
         &self.dir
     }
 
-    /// The CA; clients and members need its certificate only.
+    /// All CAs that are trusted, and the key of the one that signs; clients and members need the certificates only.
     pub fn ca(&self) -> PairPaths {
         self.pair("ca")
+    }
+
+    /// The CA that is trusted beside the present one, and will sign.
+    pub fn next_ca(&self) -> PairPaths {
+        self.pair("ca-next")
+    }
+
+    /// A copy of the CA's certificate file.
+    pub fn trusted_copy(&self) -> PathBuf {
+        self.dir.join("ca-trusted.crt")
+    }
+
+    /// Someone asks for another CA.
+    pub fn rotation_request(&self) -> PathBuf {
+        self.dir.join("rotate")
     }
 
     /// What `member` shows to clients.
@@ -46,7 +61,12 @@ impl Layout {
         self.pair(&format!("peer-{member}"))
     }
 
-    /// What quorate and its users dial with.
+    /// What quorate dials with: it stands for etcd's root user.
+    pub fn root(&self) -> PairPaths {
+        self.pair("root")
+    }
+
+    /// What applications dial with.
     pub fn client(&self) -> PairPaths {
         self.pair("client")
     }
@@ -56,6 +76,7 @@ impl Layout {
             Role::Ca => self.ca(),
             Role::Server(member) => self.server(member),
             Role::Peer(member) => self.peer(member),
+            Role::Root => self.root(),
             Role::Client => self.client(),
         }
     }

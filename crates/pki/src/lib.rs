@@ -2,7 +2,7 @@
 //! one directory with it.
 //!
 //! In: a directory, what the cluster needs ([`Wanted`]), for how long ([`Policy`]) and the time.
-//! Out: a directory in which every certificate is present, matches its key, is signed by the one CA
+//! Out: a directory in which every certificate is present, matches its key, is signed by the CA that signs now
 //! and will stay valid for a while, and a [`Report`] that says what was found and what was done.
 //!
 //! What must never happen: a private key that others can read, even for a moment; a secret in an error,
@@ -11,16 +11,19 @@
 //!
 //! ```text
 //! pki/                      0700
-//!   ca.crt  ca.key          the authority; certificates 0644, keys 0600
+//!   ca.crt  ca.key          all CAs that are trusted, the key of the one that signs; certificates 0644, keys 0600
+//!   ca-…, rotate            a rotation under way, see [`Cas`]
 //!   server-NAME.crt  .key   what member NAME shows to clients (and to itself: etcd's gateway dials it)
 //!   peer-NAME.crt    .key   what member NAME shows to, and dials, the other members with
-//!   client.crt  client.key  what quorate and its users dial with
-//!   ca.crt.aside-N          former authorities, the last three
+//!   root.crt  root.key      what quorate dials with, as etcd's root user
+//!   client.crt  client.key  what applications dial with, as the user `client`
+//!   ca.key.aside-N          the keys of former CAs, the last three
 //! ```
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod authority;
+mod cas;
 mod ensure;
 mod error;
 mod examine;
@@ -32,10 +35,11 @@ mod report;
 mod wanted;
 
 pub use authority::{Authority, describe_all};
-pub use ensure::{authority_without_key, ensure};
+pub use cas::{Cas, ask_for_rotation, forget_rotation, restore_trust};
+pub use ensure::ensure;
 pub use error::Error;
 pub use examine::PairPem;
-pub use inspect::{CertInfo, Fingerprint, Usage, inspect};
+pub use inspect::{CertInfo, Fingerprint, Usage, inspect, inspect_all};
 pub use issue::{Leaf, LeafUsages};
 pub use layout::{Layout, PairPaths};
 pub use report::{Outcome, PairReport, Report, Role, Why};

@@ -14,13 +14,15 @@ use crate::wanted::San;
 /// What a certificate is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The authority that signs the others.
+    /// The CA that signs the others.
     Ca,
     /// A member's certificate toward clients.
     Server(String),
     /// A member's certificate toward other members.
     Peer(String),
-    /// The certificate of quorate and its users.
+    /// The certificate of quorate itself.
+    Root,
+    /// The certificate of applications.
     Client,
 }
 
@@ -30,6 +32,7 @@ impl fmt::Display for Role {
             Role::Ca => f.write_str("CA"),
             Role::Server(member) => write!(f, "server {member}"),
             Role::Peer(member) => write!(f, "peer {member}"),
+            Role::Root => f.write_str("root"),
             Role::Client => f.write_str("client"),
         }
     }
@@ -146,7 +149,7 @@ impl PairReport {
 /// What one pass of [`crate::ensure`] found and did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The CA first, then server and peer of each member in the order given, then the client.
+    /// The CA first, then server and peer of each member in the order given, then root and the client.
     pub pairs: Vec<PairReport>,
     /// The CA is new: everything that trusted the former one must be given this one.
     pub ca_changed: bool,

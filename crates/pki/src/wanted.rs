@@ -98,18 +98,18 @@ pub struct Wanted {
     pub cluster_name: String,
     /// The members; each gets a server and a peer certificate.
     pub members: Vec<MemberIdentity>,
-    /// The common name of the client certificate: the etcd user it stands for where etcd's
+    /// The common name of the certificate for applications: the etcd user it stands for where etcd's
     /// authentication is on.
     pub client_name: String,
 }
 
 impl Wanted {
-    /// What `members` of `cluster_name` need, with the client name `quorate`.
+    /// What `members` of `cluster_name` need, with the client name `client`.
     pub fn new(cluster_name: &str, members: Vec<MemberIdentity>) -> Wanted {
         Wanted {
             cluster_name: cluster_name.to_owned(),
             members,
-            client_name: "quorate".to_owned(),
+            client_name: "client".to_owned(),
         }
     }
 

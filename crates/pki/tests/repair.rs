@@ -84,6 +84,7 @@ fn a_fresh_directory() {
     }
     names.sort();
     let expected = [
+        "ca-trusted.crt",
         "ca.crt",
         "ca.key",
         "client.crt",
@@ -92,6 +93,8 @@ fn a_fresh_directory() {
         "peer-demo-0.key",
         "peer-demo-1.crt",
         "peer-demo-1.key",
+        "root.crt",
+        "root.key",
         "server-demo-0.crt",
         "server-demo-0.key",
         "server-demo-1.crt",
@@ -100,7 +103,7 @@ fn a_fresh_directory() {
     assert_eq!(names, expected);
     let report = bench.ensure();
     assert!(!report.changed() && !report.ca_changed && report.clock_behind.is_none());
-    assert_eq!(report.pairs.len(), 6);
+    assert_eq!(report.pairs.len(), 7);
 }
 
 #[test]
@@ -131,7 +134,9 @@ fn what_certificates_say() {
     }
     let client = inspect(&bench.layout().client().cert).unwrap();
     assert_eq!(client.usages, [Usage::DigitalSignature, Usage::ClientAuth]);
-    assert_eq!((client.common_name.as_str(), client.sans.len()), ("quorate", 0));
+    let root = inspect(&bench.layout().root().cert).unwrap();
+    assert_eq!((root.common_name.as_str(), root.sans.len()), ("root", 0));
+    assert_eq!((client.common_name.as_str(), client.sans.len()), ("client", 0));
 }
 
 #[test]
@@ -224,7 +229,7 @@ fn a_leaf_in_the_place_of_the_ca() {
     fs::copy(&client.key, &ca.key).unwrap();
     let done = bench.repaired();
     assert!(matches!(&done[0], (Role::Ca, Why::WrongUsage { .. })));
-    assert_eq!(done.len(), 6);
+    assert_eq!(done.len(), 7);
 }
 
 #[test]
@@ -232,7 +237,7 @@ fn another_client_name() {
     let mut bench = Bench::new();
     bench.wanted.client_name = "root".to_owned();
     let why = Why::WrongName {
-        found: "quorate".to_owned(),
+        found: "client".to_owned(),
         wanted: "root".to_owned(),
     };
     assert_eq!(bench.repaired(), [(Role::Client, why)]);
@@ -286,7 +291,7 @@ fn near_expiry_and_expired() {
     assert_eq!(bench.repaired(), []);
     bench.now += Duration::from_secs(1);
     let done = bench.repaired();
-    assert_eq!(done.len(), 5);
+    assert_eq!(done.len(), 6);
     assert!(
         done.iter().all(|(_, why)| *why == Why::NearExpiry { until }),
         "{done:?}"
@@ -295,7 +300,7 @@ fn near_expiry_and_expired() {
     let until = inspect(&bench.layout().client().cert).unwrap().not_after;
     bench.now = until;
     let done = bench.repaired();
-    assert_eq!(done.len(), 5);
+    assert_eq!(done.len(), 6);
     assert!(
         done.iter().all(|(_, why)| *why == Why::Expired { until }),
         "{done:?}"
@@ -311,11 +316,14 @@ fn the_ca_near_its_end() {
     bench.now = until - 100 * DAY;
     bench.ensure();
     assert_eq!(inspect(&bench.layout().client().cert).unwrap().not_after, until);
-    bench.now = until - 29 * DAY;
+    // A rotation has replaced it by then. If none could, it serves to its end.
+    bench.now = until - Duration::from_secs(1);
+    assert!(!bench.ensure().ca_changed);
+    bench.now = until;
     let report = bench.ensure();
     assert!(report.ca_changed);
-    assert_eq!(made(&report)[0], (Role::Ca, Why::NearExpiry { until }));
-    assert_eq!(report.pairs.iter().filter(|pair| pair.made()).count(), 6);
+    assert_eq!(made(&report)[0], (Role::Ca, Why::Expired { until }));
+    assert_eq!(report.pairs.iter().filter(|pair| pair.made()).count(), 7);
     assert_eq!(report.moved_aside.len(), 2);
     assert!(report.moved_aside.iter().all(|path| path.exists()));
     assert_eq!(mode(&report.moved_aside[1]), 0o600);
@@ -334,7 +342,7 @@ fn half_a_ca_is_replaced_and_the_rest_kept_aside() {
         assert_eq!(fs::read(&report.moved_aside[0]).unwrap(), kept);
         let done = made(&report);
         assert_eq!(done[0], (Role::Ca, Why::Missing { path: gone.clone() }));
-        assert_eq!(done.len(), 6);
+        assert_eq!(done.len(), 7);
         assert!(
             done[1..].iter().all(|(_, why)| *why == Why::NotSignedByCa),
             "{done:?}"
@@ -403,10 +411,10 @@ fn a_leaf_from_a_clock_that_was_ahead_is_remade() {
     let mut bench = Bench::new();
     let real = bench.now;
     bench.now += 1000 * DAY;
-    assert_eq!(bench.repaired().len(), 5);
+    assert_eq!(bench.repaired().len(), 6);
     bench.now = real;
     let done = bench.repaired();
-    assert_eq!(done.len(), 5);
+    assert_eq!(done.len(), 6);
     assert!(done.iter().all(|(_, why)| matches!(why, Why::NotYetValid { .. })));
 }
 

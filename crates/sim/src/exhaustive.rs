@@ -269,6 +269,7 @@ impl Case {
             slots: (0..wanted).map(|n| (Ordinal(n as u32), view(n))).collect(),
             quorum: self.quorum(),
             last: None,
+            lost_ca: Default::default(),
         }
     }
 

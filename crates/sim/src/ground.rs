@@ -214,6 +214,7 @@ impl Ground {
             slots,
             quorum: self.quorum_view(&spec.name),
             last,
+            lost_ca: Default::default(),
         }
     }
 

@@ -77,7 +77,7 @@ pub fn rotate_ca(cluster: &KubeCluster<'_>, traffic: &Traffic, version: &str, me
     traffic.planned("CA rotation", || {
         namespace.must(&["annotate", "secret", &secret, "etcd.improbable.io/rotate=now"]);
         meanwhile();
-        namespace.await_event("AuthorityDropped", "trusted no longer");
+        namespace.await_event("CaDropped", "trusted no longer");
         namespace.wait_for("one CA in the Secret", || {
             let secret = namespace.json(&["secret", &secret])?;
             (secret["data"].as_object()?.len() == 2).then_some(())

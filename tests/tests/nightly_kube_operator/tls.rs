@@ -22,7 +22,7 @@ fn a_cluster_made_again_keeps_its_ca() {
     cluster.put("k", "v");
     let (id, authority) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
     namespace.must(&["delete", "etcdcluster", "c"]);
-    namespace.wait_for("all but the data and the authority gone", || {
+    namespace.wait_for("all but the data and the CA gone", || {
         let left = namespace.names(&["secrets", "-l", &cluster.selector()]);
         (left == ["c-ca"] && cluster.pods().is_empty()).then_some(())
     });
@@ -62,7 +62,7 @@ fn seed() -> u64 {
     )
 }
 
-/// All members trust both authorities before one of the new one's certificates is shown, and show only those before the
+/// All members trust both CAs before one of the new one's certificates is shown, and show only those before the
 /// old one is dropped, whenever the operator dies.
 #[test]
 fn another_authority_loses_no_write_though_the_operator_is_killed() {
@@ -86,7 +86,7 @@ fn another_authority_loses_no_write_though_the_operator_is_killed() {
     traffic.verdict();
 }
 
-/// All Secrets deleted under running members: nobody has the authority that they trust, so they are restarted with
+/// All Secrets deleted under running members: nobody has the CA that they trust, so they are restarted with
 /// another, and lose nothing but a moment.
 #[test]
 fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
@@ -103,7 +103,7 @@ fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
     bed.scale_operator(0);
     namespace.must(&["delete", "secrets", "-l", &cluster.selector()]);
     bed.scale_operator(1);
-    namespace.await_event("AuthorityLost", "until a majority");
+    namespace.await_event("CaLost", "until a majority");
     cluster.await_other_pods(&running);
     cluster.await_ready(3, &version);
     assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
@@ -114,8 +114,8 @@ fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
     }
 }
 
-/// The authority deleted together with a member's certificates and the clients': the member goes by those of another
-/// until the next authority signs, and a quorum is there throughout.
+/// The CA deleted together with a member's certificates and the clients': the member goes by those of another
+/// until the next CA signs, and a quorum is there throughout.
 #[test]
 fn a_lost_authority_is_replaced_though_a_member_has_no_certificates() {
     let version = etcd::newest("3.6");
@@ -125,7 +125,7 @@ fn a_lost_authority_is_replaced_though_a_member_has_no_certificates() {
     cluster.put("k", "v");
     let before = secret_value(&namespace, "c-ca", "ca.crt");
     namespace.must(&["delete", "secret", "c-ca", "c-client", "c-2-tls"]);
-    namespace.await_event("AuthoritySwitched", "it signs from now on");
+    namespace.await_event("CaSwitched", "it signs from now on");
     cluster.await_ready(3, &version);
     let after = secret_value(&namespace, "c-ca", "ca.crt");
     assert_ne!(after, before);
@@ -176,7 +176,7 @@ fn put_whole(namespace: &Namespace, name: &str, pair: &PairPem, ca: &[u8]) {
 /// In the manifest of a cluster with certificates of the user's.
 const OWN: &str = "  tls: {client: {secretName: mine-client}, peer: {secretName: mine-peer}}\n";
 
-/// An authority of the user's, replaced at one stroke: the members refuse each other, which is said, and what it says to
+/// A CA of the user's, replaced at one stroke: the members refuse each other, which is said, and what it says to
 /// do helps.
 #[test]
 fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
@@ -184,7 +184,7 @@ fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
     let namespace = Namespace::new("tls-stroke");
     let replace = || {
         let made = Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
-        let authority = made.expect("an authority");
+        let authority = made.expect("a CA");
         for name in ["mine-client", "mine-peer"] {
             put_whole(
                 &namespace,
@@ -218,13 +218,13 @@ fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
 }
 
 /// Two Secrets of the user's: an incomplete one is said to be, what is in them is shown, a renewed certificate without a
-/// restart, and another authority beside the first restarts members one by one.
+/// restart, and another CA beside the first restarts members one by one.
 #[test]
 fn the_users_own_certificates_are_shown_and_followed() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("tls-own");
     let make = || Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
-    let authority = make().expect("an authority");
+    let authority = make().expect("a CA");
     let ca = &authority.pem().cert;
     let (client, peer) = (issued(&authority, &namespace), issued(&authority, &namespace));
     let whole = |name: &str, pair: &PairPem, ca: &[u8]| put_whole(&namespace, name, pair, ca);
@@ -269,9 +269,9 @@ fn the_users_own_certificates_are_shown_and_followed() {
     cluster.await_ready(3, &version);
     assert_eq!(cluster.pod_uids(3), running, "nobody was restarted");
 
-    let both = [ca.clone(), make().expect("another authority").pem().cert.clone()].concat();
+    let both = [ca.clone(), make().expect("another CA").pem().cert.clone()].concat();
     let traffic = Traffic::start_with(&cluster, Some(dial(&renewed, ca)));
-    traffic.planned("another authority is trusted beside the first", || {
+    traffic.planned("another CA is trusted beside the first", || {
         whole("mine-client", &renewed, &both);
         whole("mine-peer", &peer, &both);
         cluster.await_other_pods(&running);

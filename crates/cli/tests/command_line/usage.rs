@@ -2,7 +2,7 @@
 
 use crate::sandbox::{Sandbox, leave_status};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "up",
     "status",
     "healthcheck",
@@ -10,6 +10,7 @@ const COMMANDS: [&str; 15] = [
     "scale",
     "upgrade",
     "redeploy",
+    "certs",
     "snapshot",
     "down",
     "explain",

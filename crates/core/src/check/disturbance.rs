@@ -21,10 +21,8 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     if stopped.len() > 1 {
         refuse(found, 5, format!("{} voters stopped at once", stopped.len()));
     }
-    let without_list =
-        case.plan.steps.iter().any(|s| matches!(s, Step::Stop { .. })) && case.observed.quorum.is_none();
-    if without_list {
-        refuse(found, 5, "a member stopped while no quorum answers");
+    if case.observed.quorum.is_none() {
+        without_quorum(case, found);
     }
     growth(case, found);
     for (ordinal, id) in stopped {
@@ -93,6 +91,51 @@ fn growth(case: Case<'_>, found: &mut Vec<Violation>) {
     let smaller = seen.filter(|s| s.id == *storage && s.size.asked.is_some_and(|asked| asked < *to));
     if smaller.is_none() || case.spec.storage != Some(*to) {
         refuse(found, 6, format!("{step}, which nobody asked for"));
+    }
+}
+
+/// Without a quorum only a member is stopped that cannot be part of one: it trusts nothing but a lost CA, and is to be
+/// given another. More than one only after one has shown that it starts with that.
+fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
+    let runs_with = |ordinal: &Ordinal| match &case.observed.slots.get(ordinal)?.process {
+        Process::Running { config, .. } => Some(config),
+        _ => None,
+    };
+    let lost = |ordinal: &Ordinal| {
+        let unheard = |o| {
+            case.observed
+                .slots
+                .get(o)
+                .is_some_and(|slot| slot.status.is_none())
+        };
+        case.observed.lost_ca.contains(ordinal)
+            && unheard(ordinal)
+            && runs_with(ordinal).is_some_and(|config| *config != case.spec.config)
+    };
+    let stops = case.plan.steps.iter().filter_map(|step| match step {
+        Step::Stop { ordinal, .. } => Some(*ordinal),
+        _ => None,
+    });
+    let stops: Vec<Ordinal> = stops.collect();
+    if stops.iter().any(|ordinal| !lost(ordinal)) {
+        return refuse(found, 5, "a member stopped while no quorum answers");
+    }
+    if !stops.is_empty() && case.spec.paused {
+        refuse(
+            found,
+            17,
+            "a member restarted for a lost CA while the cluster is paused",
+        );
+    }
+    let shown = |ordinal: &Ordinal| {
+        !case.observed.lost_ca.contains(ordinal) && runs_with(ordinal) == Some(&case.spec.config)
+    };
+    if stops.len() > 1 && !case.observed.slots.keys().any(shown) {
+        let what = format!(
+            "{} members restarted for a lost CA before one has started",
+            stops.len()
+        );
+        refuse(found, 17, what);
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Observed {
     pub login_refused: Option<String>,
     /// How the last membership step, leadership move or start ended, if one ran since the last pass.
     pub last: Option<Outcome>,
+    /// Members whose processes trust only CAs that nobody has any more.
+    #[serde(default)]
+    pub lost_ca: BTreeSet<Ordinal>,
 }
 
 /// One slot: a place for a member, its volume and its process.

@@ -36,6 +36,9 @@ impl Pass<'_> {
         let Process::Running { since, .. } = self.view(ordinal)?.process else {
             return None;
         };
+        if self.trusts_lost_ca(ordinal).is_some() {
+            return Some(since); // It will not come to its senses.
+        }
         let slot = self.memory.slot(ordinal);
         let (first, longest) = pace::STUCK;
         let times = 1u32.checked_shl(slot.fails.saturating_sub(1)).unwrap_or(u32::MAX);

@@ -111,6 +111,7 @@ impl Runner {
             generation: launch.generation,
             version: launch.version,
             config: launch.config.clone(),
+            trusted: launch.trusted.clone(),
         };
         let watch = Watch {
             ordinal,

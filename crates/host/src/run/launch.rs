@@ -37,6 +37,9 @@ pub struct Launch {
     pub generation: Generation,
     /// The digest of what it is started with.
     pub config: String,
+    /// The CAs that it will trust; empty without TLS.
+    #[serde(default)]
+    pub trusted: Option<String>,
     /// Where its process is recorded.
     pub record: PathBuf,
     /// The lock it holds while it lives.
@@ -97,6 +100,7 @@ fn prepare(launch: &Launch) -> Result<File, Error> {
         generation: launch.generation,
         version: launch.version,
         config: launch.config.clone(),
+        trusted: launch.trusted.clone(),
     };
     record.write(&launch.record)?;
     let volume = launch.data_dir.display();

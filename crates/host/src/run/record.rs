@@ -30,6 +30,9 @@ pub(crate) struct Record {
     pub(crate) version: Version,
     /// The digest it was started with.
     pub(crate) config: String,
+    /// The CAs that it trusts; empty without TLS. `None` where an earlier quorate recorded it.
+    #[serde(default)]
+    pub(crate) trusted: Option<String>,
 }
 
 impl Record {

@@ -16,6 +16,7 @@ fn launch(dir: &Path) -> Launch {
         data_dir: dir.join("g0"),
         generation: Generation(0),
         config: String::new(),
+        trusted: None,
         record: dir.join("t-0.json"),
         alive: dir.join("t-0.alive"),
         log: dir.join("t-0.log"),

@@ -9,4 +9,5 @@ mod adoption;
 mod bring_up;
 mod launcher;
 mod refusals;
+mod rotation;
 mod trouble;

@@ -258,7 +258,7 @@ fn annotate(kind: Kind, (name, uid): (&str, &str), key: &str, value: String) -> 
 }
 
 /// The EtcdPeer goes, and with it its ReplicaSet and pod. Its claim stays.
-pub(crate) fn take_down(slot: &SlotObjects, name: &str) -> Requests {
+fn take_down(slot: &SlotObjects, name: &str) -> Requests {
     let Some(peer) = slot.peer.as_ref().filter(|p| !p.deleting) else {
         return Requests::default();
     };

@@ -17,6 +17,8 @@ use crate::names::{CLIENT_PORT, Names, scheme};
 pub struct Objects {
     /// Every slot that has any.
     pub slots: BTreeMap<Ordinal, SlotObjects>,
+    /// Those that run with another configuration may trust a CA that nobody has any more.
+    pub lost_ca: bool,
 }
 
 impl Objects {
@@ -98,6 +100,7 @@ impl Look<'_> {
         let listed = answers.quorum.iter().flat_map(|q| &q.members);
         let urls = listed.flat_map(|m| &m.peer_urls);
         ordinals.extend(urls.filter_map(|url| self.names.ordinal_at(url)));
+        let mut lost_ca = BTreeSet::new();
         let slots = ordinals.into_iter().map(|ordinal| {
             let peer_url = self.names.peer_url(ordinal, self.tls);
             let slot = objects.slot(ordinal);
@@ -110,15 +113,22 @@ impl Look<'_> {
                     cluster: status.cluster,
                 };
             }
+            let another =
+                matches!(&view.process, Process::Running { config, .. } if *config != self.spec.config);
+            if objects.lost_ca && another {
+                lost_ca.insert(ordinal);
+            }
             (ordinal, view)
         });
+        let slots = slots.collect();
         Observed {
             at: self.at,
             fresh_token: self.token.clone(),
-            slots: slots.collect(),
+            slots,
             quorum: answers.quorum,
             login_refused: answers.login_refused,
             last: self.last.clone(),
+            lost_ca,
         }
     }
 }

@@ -118,7 +118,7 @@ async fn look_after(
         images,
         trusted: None,
     };
-    let objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
+    let mut objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
     let before = stored.unwrap_or_else(|| recalled(&cluster, names, &objects));
     let before = if kept.taken_up { before } else { before.taken_up() };
     if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
@@ -130,7 +130,10 @@ async fn look_after(
     let mut first = Requests::default();
     if cluster.tls {
         match driver.secure(&context, &objects, &before).await? {
-            Secured::Ready(ready, requests) => (material, first) = (Some(ready), requests),
+            Secured::Ready(ready, requests) => {
+                objects.lost_ca = ready.lost_ca;
+                (material, first) = (Some(ready), requests);
+            }
             Secured::Coming(requests) => {
                 show_trouble(driver, &resource, kept).await?;
                 if !cluster.paused {
@@ -498,6 +501,7 @@ mod tests {
             slots: Default::default(),
             quorum: None,
             last: None,
+            lost_ca: Default::default(),
         };
         let moves = Step::MoveLeader {
             from: MemberId(1),

@@ -270,6 +270,7 @@ mod tests {
             slots: BTreeMap::new(),
             quorum: None,
             last: None,
+            lost_ca: Default::default(),
         };
         figures.seen(&names, &spec, &observed, &Plan::default());
         figures.passed(&names, Duration::from_millis(500), true);

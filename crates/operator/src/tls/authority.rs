@@ -1,8 +1,8 @@
-//! The Secret with a cluster's authorities, read and changed.
+//! The Secret with a cluster's CAs, read and changed.
 //!
 //! In: the Secret. Out: who signs, who is trusted, the stage of a rotation; and for each move the change to the Secret.
 //! It belongs to nothing, like the claims: a cluster that is deleted and made again goes on with it.
-//! Never: an authority replaced because it could not be read; a change to any Secret but the one that was read.
+//! Never: a CA replaced because it could not be read; a change to any Secret but the one that was read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -11,18 +11,18 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use quorate_core::rotation::{Move, Stage};
 use quorate_pki::{Authority, CertInfo, PairPem, describe_all};
 
 use super::Lifetimes;
-use super::rotation::{Move, Stage};
 use crate::names::Names;
 use crate::requests::effect::{Amendment, Effect, Object};
 
-/// On the Secret, by whoever wants another authority now: `now`.
+/// On the Secret, by whoever wants another CA now: `now`.
 pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
 /// On the Secret: since when it is in its stage, in seconds since 1970.
 pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
-/// On the Secret: members were running when it was made that trust another authority, which nobody has any more.
+/// On the Secret: members were running when it was made that trust another CA, which nobody has any more.
 pub const STRANGERS_ANNOTATION: &str = "etcd.improbable.io/members-trust-another";
 
 pub(crate) const CERT: &str = "ca.crt";
@@ -31,7 +31,7 @@ pub(crate) const NEXT_CERT: &str = "next.crt";
 pub(crate) const NEXT_KEY: &str = "next.key";
 pub(crate) const FORMER_CERT: &str = "former.crt";
 
-/// The authorities of a cluster.
+/// The CAs of a cluster.
 #[derive(Debug)]
 pub struct Authorities {
     pub stage: Stage,
@@ -43,9 +43,9 @@ pub struct Authorities {
     pub bundle: Vec<u8>,
     /// The fingerprints of all that are trusted.
     trusted: BTreeSet<String>,
-    /// Someone wants another authority, without waiting for clients.
+    /// Someone wants another CA, without waiting for clients.
     pub urgent: bool,
-    /// Members may be running that trust another authority, which nobody has any more.
+    /// Members may be running that trust another CA, which nobody has any more.
     pub lost_ca: bool,
     /// When the stage began.
     since: SystemTime,
@@ -142,12 +142,12 @@ impl Authorities {
         all.join(",")
     }
 
-    /// Is another authority needed?
+    /// Is another CA needed?
     pub fn due(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
         self.urgent || self.signer.is_none() || now >= self.due_at(lifetimes)
     }
 
-    /// When another authority will be needed because this one ends.
+    /// When another CA will be needed because this one ends.
     pub fn due_at(&self, lifetimes: &Lifetimes) -> SystemTime {
         earlier(self.ends, lifetimes.authority_renewal)
     }
@@ -157,7 +157,7 @@ impl Authorities {
         self.ends <= now
     }
 
-    /// The change to the Secret once no member trusts an authority that nobody has.
+    /// The change to the Secret once no member trusts a CA that nobody has.
     pub fn no_strangers(&self) -> Effect {
         let mut change = self.read.clone();
         change.annotations.insert(STRANGERS_ANNOTATION.to_owned(), None);
@@ -208,7 +208,7 @@ impl Authorities {
     }
 }
 
-/// Whom the members trust of a cluster that has no authority.
+/// Whom the members trust of a cluster that has no CA.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
     Nobody,
@@ -218,7 +218,7 @@ pub enum Trust<'a> {
     Unknown,
 }
 
-/// The first authority of a cluster.
+/// The first CA of a cluster.
 pub fn first(
     names: &Names,
     trusted: Trust<'_>,
@@ -226,7 +226,7 @@ pub fn first(
     now: SystemTime,
 ) -> Result<Effect, String> {
     let made = Authority::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
-    let made = made.map_err(|error| format!("no authority can be made: {error}"))?;
+    let made = made.map_err(|error| format!("no CA can be made: {error}"))?;
     let bytes = |bytes: &[u8]| ByteString(bytes.to_vec());
     let pem = made.pem();
     let data = match trusted {

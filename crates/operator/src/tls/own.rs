@@ -2,7 +2,7 @@
 //!
 //! In: the two Secrets. Out: [`Material`], or what is wrong with them and what to do. Members get changed certificates from
 //! kubelet, without the operator, and show them at the next handshake. Whom they trust they read when they start: another
-//! `ca.crt` has the planner restart them one by one, which goes well only if the former authority is still in it.
+//! `ca.crt` has the planner restart them one by one, which goes well only if the former CA is still in it.
 
 use std::time::SystemTime;
 
@@ -35,7 +35,7 @@ pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Mater
             ));
         }
         let all = described("ca.crt")?;
-        // Members are restarted when another authority is trusted, or another Secret is mounted.
+        // Members are restarted when another CA is trusted, or another Secret is mounted.
         let mut prints: Vec<String> = all.iter().map(|info| info.fingerprint.to_string()).collect();
         prints.sort();
         trusted.push(format!("{}:{}", secret.name_any(), prints.join(",")));
@@ -49,15 +49,16 @@ pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Mater
         tls: tls.map_err(|error| format!("Secret {:?} cannot be used: {error}", client.name_any()))?,
         trusted: trusted.join(";"),
         proof: None,
+        lost_ca: false,
         advice: None,
     })
 }
 
-/// For members that run with another `ca.crt` and of which none answers: their authority was replaced at one stroke.
+/// For members that run with another `ca.crt` and of which none answers: their CA was replaced at one stroke.
 pub fn advice(secrets: &TlsSecrets, names: &Names) -> String {
     format!(
         "members run with another ca.crt than that in Secrets {client:?} and {peer:?}, and none answers to the \
-         certificates there. If the authority was replaced, put the former one into ca.crt too, beside the new one, and the \
+         certificates there. If the CA was replaced, put the former one into ca.crt too, beside the new one, and the \
          former certificates back, until all members were restarted. If it is lost, run kubectl delete pods --namespace \
          {namespace} --selector {selector}: the cluster does not answer until they have started again",
         client = secrets.client,

@@ -2,7 +2,7 @@
 //!
 //! In: the Secrets as the watches have them, who needs a certificate, what members have proven. Out: effects, none if all is
 //! as it should be, and what connections are made with. Pure but for the keys it makes.
-//! Never: a certificate of an authority that does not sign in this stage; a good certificate made anew.
+//! Never: a certificate of a CA that does not sign in this stage; a good certificate made anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,19 +13,20 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_client::{Identity, Tls};
 use quorate_core::model::Ordinal;
+use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San, describe_all};
 
 use super::authority::{Authorities, Trust, earlier, first, value};
-use super::prove::Proven;
-use super::rotation::{Move, Seen, Stage, next};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;
 use crate::names::lacking;
 use crate::requests::effect::{Amendment, Effect, Kind, News, Object};
 
-/// The etcd user that the client certificate stands for: with authentication on, quorate must still be able to act.
-const CLIENT: &str = "root";
+/// The etcd user that the operator's certificate stands for: with authentication on, quorate must still be able to act.
+const OPERATOR: &str = "root";
+/// The etcd user that the certificate for applications stands for: with authentication on, it may do what that user may.
+const APPLICATION: &str = "client";
 
 /// What Secrets are judged by.
 #[derive(Debug)]
@@ -54,8 +55,8 @@ pub struct Kept {
     pub material: Option<Material>,
     /// Nothing is to be done before this, if the Secrets stay as they are.
     pub good_until: Option<SystemTime>,
-    /// Members that trust an authority which nobody has any more are to be restarted; this is asked for when none is
-    /// left. Only once all Secrets are as they should be.
+    /// Members that trust a CA which nobody has any more are to be restarted; this is asked for when none is left. Only
+    /// once all Secrets are as they should be.
     pub lost_ca: Option<Effect>,
 }
 
@@ -80,7 +81,7 @@ impl Keeper<'_> {
         for ordinal in self.members {
             good_until = good_until.min(self.member(*ordinal, &authorities, &mut kept.requests)?);
         }
-        good_until = good_until.min(self.client(&authorities, &mut kept.requests)?);
+        good_until = good_until.min(self.clients(&authorities, &mut kept.requests)?);
         self.leftovers(&mut kept.requests);
         self.labels(&mut kept.requests);
         let written = kept.requests.effects.is_empty();
@@ -121,16 +122,13 @@ impl Keeper<'_> {
         let (reason, message) = match to {
             Move::Stay => return,
             Move::Introduce => (
-                "AuthorityIntroduced",
-                "A new certificate authority is introduced; members are restarted one by one to trust it",
+                "CaIntroduced",
+                "A new CA is introduced; members are restarted one by one to trust it",
             ),
-            Move::Switch => (
-                "AuthoritySwitched",
-                "All members trust the new certificate authority; it signs from now on",
-            ),
+            Move::Switch => ("CaSwitched", "All members trust the new CA; it signs from now on"),
             Move::Drop => (
-                "AuthorityDropped",
-                "All members show certificates of the new authority; the former is trusted no longer",
+                "CaDropped",
+                "All members show certificates of the new CA; the former is trusted no longer",
             ),
         };
         let about = self.context.names.authority_secret();
@@ -138,7 +136,7 @@ impl Keeper<'_> {
         kept.requests.news.push(news);
     }
 
-    /// The first authority, or one in place of what was deleted under members that run.
+    /// The first CA, or one in place of what was deleted under members that run.
     fn first(&self, requests: &mut Requests) -> Result<(), String> {
         let names = self.context.names;
         let lasts = |trusted: &[u8]| {
@@ -157,9 +155,9 @@ impl Keeper<'_> {
             requests.news.push(News {
                 warning: true,
                 ..News::done(
-                    "AuthorityLost",
+                    "CaLost",
                     ("Secret", &names.authority_secret()),
-                    "The authority that members trust was deleted, or has ended; they get certificates of a new one \
+                    "The CA that members trust was deleted, or has ended; they get certificates of a new one \
                      and are restarted, and until a majority of them has been, the cluster does not answer"
                         .to_owned(),
                 )
@@ -168,11 +166,11 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Can members go on with these authorities? If not, what to do.
+    /// Can members go on with these CAs? If not, what to do.
     fn usable(&self, of: &Authorities) -> Result<(), String> {
         let names = self.context.names;
         let anew = format!(
-            "kubectl delete secret --namespace {} --selector {}; members then get a new authority and are restarted, and \
+            "kubectl delete secret --namespace {} --selector {}; members then get a new CA and are restarted, and \
              the cluster does not answer for a moment",
             names.namespace,
             names.selector()
@@ -180,7 +178,7 @@ impl Keeper<'_> {
         let name = names.authority_secret();
         if of.ended(self.now) {
             return Err(format!(
-                "the authority in Secret {name:?} has ended, so members refuse each other and their clients; run \
+                "the CA in Secret {name:?} has ended, so members refuse each other and their clients; run \
                  {anew}"
             ));
         }
@@ -194,7 +192,7 @@ impl Keeper<'_> {
     }
 
     /// Of a member that has its certificates: whom it trusts, and what it shows to clients. The longest list of
-    /// authorities has all others in it, wherever their writing was interrupted.
+    /// CAs has all others in it, wherever their writing was interrupted.
     fn lender(&self) -> Option<(&[u8], PairPem)> {
         let lent = self.secrets.values().filter_map(|secret| {
             let trusted = value(secret, "ca.crt")?;
@@ -238,27 +236,47 @@ impl Keeper<'_> {
             ..Secret::default()
         };
         made.metadata.labels = Some(names.member_object_labels(ordinal));
-        // Where nobody can sign until the next authority does, a member that has nothing goes by what another shows to
+        // Where nobody can sign until the next CA does, a member that has nothing goes by what another shows to
         // clients: it is good for every member's name, and trusted like that one's own. Otherwise nobody would see it
-        // start, and the next authority would wait for it for ever.
+        // start, and the next CA would wait for it for ever.
         let lent = of.signer.is_none().then(|| self.lender()).flatten();
         self.secret(made, &wanted, &trust, (of, lent.map(|(_, pem)| pem)), requests)
     }
 
-    fn client(&self, of: &Authorities, requests: &mut Requests) -> Result<SystemTime, String> {
+    /// The operator's Secret and that for applications. The one for applications was root's once, and the operator's own:
+    /// it stays so until the operator has another.
+    fn clients(&self, of: &Authorities, requests: &mut Requests) -> Result<SystemTime, String> {
         let names = self.context.names;
-        let leaf = Leaf {
-            common_name: CLIENT,
-            cluster_name: &names.cluster,
+        let (own, shared) = (names.operator_secret(), names.client_secret());
+        let good_until = self.client(&own, OPERATOR, of, requests)?;
+        if self.secrets.contains_key(&shared) && !self.secrets.contains_key(&own) {
+            return Ok(good_until);
+        }
+        Ok(good_until.min(self.client(&shared, APPLICATION, of, requests)?))
+    }
+
+    fn client_leaf(&self, user: &'static str) -> Leaf<'_> {
+        Leaf {
+            common_name: user,
+            cluster_name: &self.context.names.cluster,
             sans: BTreeSet::new(),
             usages: LeafUsages::Client,
-        };
+        }
+    }
+
+    fn client(
+        &self,
+        name: &str,
+        user: &'static str,
+        of: &Authorities,
+        requests: &mut Requests,
+    ) -> Result<SystemTime, String> {
         let wanted = [Wanted {
             keys: ("tls.crt", "tls.key"),
-            leaf,
+            leaf: self.client_leaf(user),
         }];
         let made = Secret {
-            metadata: self.context.meta(&names.client_secret()),
+            metadata: self.context.meta(name),
             type_: Some("kubernetes.io/tls".to_owned()),
             ..Secret::default()
         };
@@ -287,7 +305,7 @@ impl Keeper<'_> {
                 })
             });
             let Some(signer) = &of.signer else {
-                // Nobody can sign until the next authority does: what is there is kept, and is still trusted.
+                // Nobody can sign until the next CA does: what is there is kept, and is still trusted.
                 match (pem, &lent) {
                     (Some(_), _) => continue,
                     (None, Some(pem)) => {
@@ -385,10 +403,15 @@ impl Keeper<'_> {
         }
     }
 
-    /// What connections are made with: the client's Secret as it is, and what members have to prove.
+    /// What connections are made with: the operator's Secret as it is, and what members have to prove.
     fn material(&self, of: &Authorities) -> Result<Option<Material>, String> {
-        let name = self.context.names.client_secret();
-        let secret = self.secrets.get(&name);
+        let names = self.context.names;
+        let name = names.operator_secret();
+        // A cluster made by an earlier quorate has only the other one, until its own is written.
+        let secret = self
+            .secrets
+            .get(&name)
+            .or_else(|| self.secrets.get(&names.client_secret()));
         let own = secret.and_then(|secret| {
             Some(PairPem {
                 cert: value(secret, "tls.crt")?.to_vec(),
@@ -407,22 +430,16 @@ impl Keeper<'_> {
         };
         let tls = Tls::from_pem(of.bundle.clone(), Some(identity.clone())).map_err(unusable)?;
         let test = match (of.stage, &of.next, &of.signer) {
-            // Whoever answers to a certificate of the next authority trusts it.
+            // Whoever answers to a certificate of the next CA trusts it.
             (Stage::Introducing, Some(next), _) => {
-                let leaf = Leaf {
-                    common_name: CLIENT,
-                    cluster_name: &self.context.names.cluster,
-                    sans: BTreeSet::new(),
-                    usages: LeafUsages::Client,
-                };
-                let pem = self.issue(next, &leaf, &name)?;
+                let pem = self.issue(next, &self.client_leaf(OPERATOR), &name)?;
                 let identity = Identity {
                     cert_pem: pem.cert,
                     key_pem: pem.key,
                 };
                 Some(Tls::from_pem(of.bundle.clone(), Some(identity)).map_err(unusable)?)
             }
-            // Whoever is believed by one that trusts the new authority alone shows a certificate of it.
+            // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
             (Stage::Retiring, _, Some(signer)) => {
                 Some(Tls::from_pem(signer.pem().cert.clone(), Some(identity)).map_err(unusable)?)
             }
@@ -432,6 +449,7 @@ impl Keeper<'_> {
             tls,
             trusted: of.restarts_for(),
             proof: test.map(|tls| Proof { stage: of.stage, tls }),
+            lost_ca: false,
             advice: None,
         }))
     }

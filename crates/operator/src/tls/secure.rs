@@ -11,13 +11,14 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_api::TlsSecrets;
+use quorate_client::prove;
 use quorate_core::Memory;
 use quorate_core::model::Ordinal;
+use quorate_core::rotation::Proven;
 
 use super::follow::Followed;
-use super::prove::Proven;
 use super::secrets::Keeper;
-use super::{Lifetimes, Material, lost_ca, own, prove};
+use super::{Lifetimes, Material, own};
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::digest;
 use crate::cluster::execute::Requests;
@@ -143,7 +144,7 @@ impl Shared {
             Ok(found) => found,
             Err(why) => return Secured::Held(why),
         };
-        let Some(material) = found.material else {
+        let Some(mut material) = found.material else {
             return Secured::Coming(found.requests);
         };
         if let Some(good_until) = found.good_until {
@@ -156,9 +157,10 @@ impl Shared {
             });
         }
         if let Some(none_left) = found.lost_ca {
-            let digest = digest_with(context, &material);
-            let answer = prove::prove(&objects.addresses(context.names, true), &material.tls).await;
-            found.requests = lost_ca::restart(context.names, (objects, memory), &digest, &answer, none_left);
+            material.lost_ca = runs_with_another(objects, &digest_with(context, &material));
+            if !material.lost_ca {
+                found.requests.effects.push(none_left);
+            }
         }
         self.ask_for_proof(context, objects, &material, kept).await;
         Secured::Ready(Box::new(material), found.requests)
@@ -181,7 +183,7 @@ impl Shared {
         let mut proven = before.cloned().unwrap_or_default();
         let mut open = objects.addresses(context.names, true);
         open.retain(|ordinal, _| !proven.contains(ordinal));
-        proven.extend(prove::prove(&open, &proof.tls).await);
+        proven.extend(prove(&open, &proof.tls).await);
         kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
     }
 
@@ -218,7 +220,7 @@ impl Shared {
         };
         if runs_with_another(objects, &digest_with(context, &material)) {
             let running = objects.addresses(context.names, true);
-            if !running.is_empty() && prove::prove(&running, &material.tls).await.is_empty() {
+            if !running.is_empty() && prove(&running, &material.tls).await.is_empty() {
                 material.advice = Some(own::advice(names, context.names));
             }
         }
@@ -239,7 +241,8 @@ fn runs_with_another(objects: &Objects, config: &str) -> bool {
     let mut pods = objects.slots.values().flat_map(|slot| &slot.pods);
     pods.any(|pod| {
         let made = pod.made_for.as_ref();
-        matches!(pod.stage, Stage::Running { .. }) && made.is_some_and(|made| made.config != config)
+        matches!(pod.stage, Stage::Running { .. } | Stage::Passing)
+            && made.is_some_and(|made| made.config != config)
     })
 }
 

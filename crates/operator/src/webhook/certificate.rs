@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_core::rotation::{Seen, Stage, next};
 use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
 
 use super::SERVICE;
@@ -23,7 +24,6 @@ use crate::tls::Lifetimes;
 use crate::tls::authority::{
     Authorities, CERT, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, earlier, seconds, value,
 };
-use crate::tls::rotation::{Seen, Stage, next};
 
 const LEAF_CERT: &str = "tls.crt";
 const LEAF_KEY: &str = "tls.key";

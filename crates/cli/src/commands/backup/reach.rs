@@ -86,7 +86,8 @@ fn local(root: &Root) -> Result<Reach, Failure> {
             root.path().display()
         )));
     }
-    let files = status.certs.as_ref().map(|certs| TlsFiles {
+    let own = status.certs.is_some().then(|| quorate_host::own_certs(root));
+    let files = own.map(|certs| TlsFiles {
         ca: certs.ca.clone(),
         identity: Some(IdentityFiles {
             cert: certs.cert.clone(),

@@ -107,7 +107,8 @@ async fn local(root: Option<PathBuf>, timeouts: Timeouts) -> Result<Chosen, Fail
     let status = roots::status(&root).map_err(|failure| {
         failure.and("Or name the member to ask with --endpoints, or a stopped one with --from-data-dir.")
     })?;
-    let tls = match &status.certs {
+    let own = status.certs.is_some().then(|| quorate_host::own_certs(&root));
+    let tls = match &own {
         Some(certs) => Some(tls(&TlsFiles {
             ca: certs.ca.clone(),
             identity: Some(IdentityFiles {

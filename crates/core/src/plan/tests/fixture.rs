@@ -49,6 +49,7 @@ impl Fixture {
             slots: (0..replicas).map(|n| (o(n), Self::vacant(n))).collect(),
             quorum: None,
             last: None,
+            lost_ca: Default::default(),
         };
         Self {
             spec,

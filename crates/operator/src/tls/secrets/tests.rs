@@ -159,7 +159,8 @@ impl World {
         let members = members
             .iter()
             .flat_map(|name| ["server.crt", "peer.crt"].map(|key| self.value(name, key)));
-        members.chain([self.value("c-client", "tls.crt")]).collect()
+        let clients = ["c-client", "c-operator"].map(|name| self.value(name, "tls.crt"));
+        members.chain(clients).collect()
     }
 }
 
@@ -179,29 +180,60 @@ fn all_is_made_once_and_then_left_alone() {
     );
     let material = world.settle();
     let names: Vec<&String> = world.secrets.keys().collect();
-    assert_eq!(names, ["c-0-tls", "c-1-tls", "c-2-tls", "c-ca", "c-client"]);
+    assert_eq!(
+        names,
+        ["c-0-tls", "c-1-tls", "c-2-tls", "c-ca", "c-client", "c-operator"]
+    );
     for (name, secret) in &world.secrets {
         let owned = secret.owner_references().iter().any(|o| o.uid == "one");
-        assert_eq!(
-            owned,
-            name != "c-ca",
-            "{name}: the authority outlives the cluster"
-        );
+        assert_eq!(owned, name != "c-ca", "{name}: the CA outlives the cluster");
         assert_eq!(secret.labels()["app.kubernetes.io/name"], "etcd", "{name}");
     }
     assert_eq!(world.value("c-client", "ca.crt"), world.value("c-ca", "ca.crt"));
     assert_eq!(
         world.value("c-client", "ca.key"),
         b"",
-        "only the authority's Secret has its key"
+        "only the CA's Secret has its key"
     );
     assert_eq!(world.value("c-0-tls", "ca.key"), b"");
-    let client = describe_all(&world.value("c-client", "tls.crt")).unwrap();
-    assert_eq!(client[0].common_name, "root");
+    let user = |secret: &str| {
+        describe_all(&world.value(secret, "tls.crt")).unwrap()[0]
+            .common_name
+            .clone()
+    };
+    assert_eq!(
+        (user("c-operator").as_str(), user("c-client").as_str()),
+        ("root", "client")
+    );
     assert!(material.proof.is_none());
     let again = world.keep().unwrap();
     assert_eq!(again.requests, Requests::default());
     assert!(again.good_until.unwrap() > world.now + 200 * DAY);
+}
+
+/// As an earlier quorate left them: the Secret for applications is root's, and the operator's own.
+#[test]
+fn applications_lose_root_only_when_the_operator_has_a_certificate_of_its_own() {
+    let mut world = World::new();
+    world.settle();
+    let root = world.secrets.remove("c-operator").unwrap();
+    let data = root.data.clone();
+    world.change("c-client", |secret| secret.data = data);
+    let kept = world.pass();
+    assert!(
+        kept.material.is_some(),
+        "it goes on with that of the applications"
+    );
+    let user = |world: &World, secret: &str| {
+        describe_all(&world.value(secret, "tls.crt")).unwrap()[0]
+            .common_name
+            .clone()
+    };
+    assert_eq!(user(&world, "c-operator"), "root");
+    assert_eq!(user(&world, "c-client"), "root", "not in the same pass");
+    world.settle();
+    assert_eq!(user(&world, "c-client"), "client");
+    assert_eq!(user(&world, "c-operator"), "root");
 }
 
 #[test]
@@ -272,7 +304,7 @@ fn another_authority_goes_round_in_three_moves_of_which_two_restart_members() {
     assert!(!annotations.contains_key(ROTATE_ANNOTATION), "{annotations:?}");
 }
 
-/// This operator saw all proven while the next authority was introduced, and lost the Lease; another one went on.
+/// This operator saw all proven while the next CA was introduced, and lost the Lease; another one went on.
 #[test]
 fn what_was_proven_in_another_stage_is_worth_nothing_when_the_lease_comes_back() {
     let mut world = World::new();
@@ -292,7 +324,7 @@ fn what_was_proven_in_another_stage_is_worth_nothing_when_the_lease_comes_back()
     assert_eq!(
         world.keep().unwrap().requests,
         Requests::default(),
-        "nobody has shown a certificate of the new authority"
+        "nobody has shown a certificate of the new CA"
     );
     world.stale = None;
     world.proven = world.members.clone();
@@ -391,14 +423,14 @@ fn if_all_is_deleted_under_running_members_it_is_said_and_they_are_to_be_restart
     // What a client trusts is not enough to go on with: no member has a certificate.
     world.secrets.retain(|name, _| name == "c-client");
     let made = world.pass().requests;
-    assert_eq!(made.news[0].reason, "AuthorityLost");
+    assert_eq!(made.news[0].reason, "CaLost");
     assert!(made.news[0].warning);
     let after = world.settle();
     assert!(after.trusted != trusted && after.proof.is_none());
     let kept = world.keep().unwrap();
     assert!(kept.good_until.is_none(), "it is not at rest");
     let Some(Effect::Amend(over)) = kept.lost_ca else {
-        panic!("members trust an authority that nobody has");
+        panic!("members trust a CA that nobody has");
     };
     world.writes += 1;
     world.amend(&over);
@@ -421,7 +453,7 @@ fn what_cannot_be_gone_on_with_is_said_with_what_to_do() {
     // As it says; whichever of them goes first.
     world.running = true;
     world.secrets.remove("c-ca").unwrap();
-    assert_eq!(world.pass().requests.news[0].reason, "AuthorityLost");
+    assert_eq!(world.pass().requests.news[0].reason, "CaLost");
     world.settle();
     assert!(world.keep().unwrap().lost_ca.is_some());
     let mut world = World::new();
@@ -445,7 +477,7 @@ fn a_cluster_made_again_goes_on_with_what_is_there() {
     let taken_over = |name: &str| world.secrets[name].owner_references()[0].uid == "two";
     assert!(taken_over("c-0-tls") && taken_over("c-client"));
     world.secrets.retain(|name, _| name == "c-ca");
-    assert_eq!(world.settle().trusted, trusted, "the authority alone is enough");
+    assert_eq!(world.settle().trusted, trusted, "the CA alone is enough");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! From one authority to the next without a moment in which two members do not trust each other.
+//! CA rotation without a moment in which two members do not trust each other, on every ground.
 //!
 //! ```text
 //! steady ──introduce──▶ introducing ──switch──▶ retiring ──drop──▶ steady
@@ -6,13 +6,17 @@
 //! signer A              A                     B                 B
 //! ```
 //!
-//! In: the stage that the authority's Secret is in, and what was seen since. Out: the next move, or none. etcd reads what
+//! In: the stage that the CAs on the ground are in, and what was seen since. Out: the next move, or none. etcd reads what
 //! it trusts when it starts and what it shows at every handshake; so the first and the last move have the members
-//! restarted, by the planner, one by one, and the second has not. Pure; nothing is kept but the Secret.
-//! Never: a certificate of the next authority shown before every member has proven that it trusts it; an authority
-//! dropped before every member has proven that it shows nothing of it.
+//! restarted, by the planner, one by one, and the second has not. The ground keeps the stage: in a Secret, in files.
+//! Never: a certificate of the next CA shown before every member has proven that it trusts it; a CA dropped before every
+//! member has proven that it shows nothing of it.
 
-/// Which authorities there are.
+use std::collections::BTreeSet;
+
+use crate::model::Ordinal;
+
+/// Which CAs there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     Steady,
@@ -25,22 +29,22 @@ pub enum Stage {
 /// What was seen in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Another authority is needed: the present one ends, its key is lost, or someone asked.
+    /// Another CA is needed: the present one ends, its key is lost, or someone asked.
     pub due: bool,
-    /// All Secrets are as this stage asks.
+    /// All certificates and lists of CAs are as this stage asks.
     pub written: bool,
     /// Every member that there should be, or is, has proven in a handshake of its own what this stage is for:
-    /// introducing, that it trusts the next authority; retiring, that it shows a certificate of it.
+    /// introducing, that it trusts the next CA; retiring, that it shows a certificate of it.
     pub proven: bool,
     /// The stage has lasted long enough for clients to take up what changed.
     pub ripe: bool,
 }
 
-/// What to do about the authority's Secret.
+/// What to do about the CAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
     Stay,
-    /// Make the next authority, and trust it.
+    /// Make the next CA, and trust it.
     Introduce,
     Switch,
     Drop,
@@ -56,13 +60,38 @@ pub fn next(stage: Stage, seen: Seen) -> Move {
     }
 }
 
+/// Who has proven what: worth something only in the stage, and between the CAs, that it was asked for. Another process may
+/// have gone on meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    stage: Stage,
+    trusted: String,
+    members: BTreeSet<Ordinal>,
+}
+
+impl Proven {
+    /// By these members, in this stage, while these CAs are trusted.
+    pub fn new(stage: Stage, trusted: &str, members: BTreeSet<Ordinal>) -> Proven {
+        Proven {
+            stage,
+            trusted: trusted.to_owned(),
+            members,
+        }
+    }
+
+    /// Who has proven what this stage is for; nobody, if it was asked for in another.
+    pub fn now(&self, stage: Stage, trusted: &str) -> Option<&BTreeSet<Ordinal>> {
+        Some(&self.members).filter(|_| self.stage == stage && self.trusted == trusted)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet, VecDeque};
+    use std::collections::{BTreeMap, VecDeque};
 
     use super::*;
 
-    /// Old and new authority, as a set.
+    /// The old and the new CA, as a set.
     const OLD: u8 = 1;
     const NEW: u8 = 2;
     const MEMBERS: usize = 3;
@@ -79,7 +108,7 @@ mod tests {
         files: Files,
         /// What its process trusts, if it runs.
         runs: Option<u8>,
-        /// The operator has its proof for this stage.
+        /// Whoever decides has its proof for this stage.
         proven: bool,
     }
 
@@ -135,7 +164,7 @@ mod tests {
                 .all(|trust| shown.iter().all(|signer| trust & signer != 0))
         }
 
-        /// Everything that can happen next: to a member, to the operator, in any order.
+        /// Everything that can happen next: to a member, to whoever decides, in any order.
         fn steps(&self, judge: fn(Stage, Seen) -> Move) -> Vec<World> {
             let mut all = Vec::new();
             let wanted = asked(self.stage, self.finished);
@@ -146,7 +175,7 @@ mod tests {
                     all.push(world);
                 };
                 let member = self.members[i];
-                change(&|m| m.secret = wanted); // The operator gets round to it.
+                change(&|m| m.secret = wanted); // Who decides gets round to it.
                 change(&|m| m.files = m.secret); // kubelet gets round to it.
                 match member.runs {
                     Some(_) => change(&|m| m.runs = None),
@@ -171,7 +200,7 @@ mod tests {
             world.client = wanted;
             all.push(world);
             let mut world = *self;
-            world.members.iter_mut().for_each(|m| m.proven = false); // The operator died.
+            world.members.iter_mut().for_each(|m| m.proven = false); // Who decides died.
             all.push(world);
             let seen = Seen {
                 due: !self.finished,
@@ -251,7 +280,7 @@ mod tests {
         };
         for (what, judge) in [
             ("no proof", without_proof),
-            ("not all Secrets written", unwritten),
+            ("not all written", unwritten),
             ("no introduction", at_once),
         ] {
             let broken = explore(judge);

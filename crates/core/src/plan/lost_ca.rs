@@ -1,0 +1,61 @@
+//! Members whose processes trust only CAs that nobody has any more. They show certificates of another CA by now, so they
+//! refuse each other and everyone else: no quorum will be seen under which they could be restarted one by one. A start
+//! from a member's own data is safe at any time, and the quorum is lost already.
+//!
+//! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted.
+
+use super::pass::Pass;
+use super::{Step, WaitReason, pace};
+use crate::memory::Disturbance;
+use crate::model::{Ordinal, Process, Time};
+
+impl Pass<'_> {
+    /// While no quorum answers: restarts one of them, and all others once that one runs as wanted.
+    pub fn restart_after_lost_ca(&mut self) {
+        let lost: Vec<(Ordinal, Time)> = self
+            .ordinals()
+            .into_iter()
+            .filter_map(|ordinal| Some((ordinal, self.trusts_lost_ca(ordinal)?)))
+            .collect();
+        let Some(first) = lost.last().copied() else {
+            return;
+        };
+        let names: Vec<String> = lost
+            .iter()
+            .map(|(ordinal, _)| self.spec.member_name(*ordinal).to_string())
+            .collect();
+        let detail = format!(
+            "{} trust a CA that is lost, and are restarted with the new one",
+            names.join(", ")
+        );
+        self.wait(WaitReason::CaLost, None, detail);
+        let mut others = self.ordinals().into_iter();
+        if others.any(|o| self.runs_as_wanted(o) && !self.observed.lost_ca.contains(&o)) {
+            for (ordinal, since) in lost {
+                self.step(Step::Stop { ordinal, since });
+            }
+            return;
+        }
+        let begun = self.memory.disturbance.as_ref().map(|d| self.elapsed(d.since));
+        if begun.is_some_and(|ago| ago < pace::LOST_CA) {
+            return;
+        }
+        let (ordinal, since) = first;
+        self.memory.disturbance = Some(Disturbance {
+            ordinal,
+            since: self.now,
+            settle: false,
+        });
+        self.step(Step::Stop { ordinal, since });
+    }
+
+    /// Since when its process runs, if that trusts only CAs that are lost and does not answer.
+    pub fn trusts_lost_ca(&self, ordinal: Ordinal) -> Option<Time> {
+        let view = self.view(ordinal)?;
+        let unheard = view.status.is_none() && self.observed.lost_ca.contains(&ordinal);
+        match &view.process {
+            Process::Running { since, config, .. } if unheard && *config != self.spec.config => Some(*since),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Certificates in the supervisor's loop: kept good, their CA rotated, members asked for proofs.
+//!
+//! In: the journal, the files in `pki/`. Out: what members are restarted for, and what quorate itself connects with.
+//! Nobody is stopped here: whoever trusts other CAs than are wanted is restarted by the planner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_client::{Address, prove};
+use quorate_core::memory::Mark;
+use quorate_core::model::{MemberName, Ordinal};
+use quorate_core::rotation::{Proven, Stage};
+
+use super::{Event, Supervision};
+use crate::certs::{Keeper, May, Prepared};
+use crate::{Error, manifest};
+
+impl<E: FnMut(Event)> Supervision<E> {
+    /// Brings certificates up to date, and what depends on them.
+    pub(super) async fn certify(&mut self) -> Result<(), Error> {
+        if !self.ground.journal.tls {
+            self.spec = manifest::spec(&self.ground.cluster, "plain");
+            return Ok(());
+        }
+        let members: Vec<MemberName> = self
+            .ground
+            .ordinals()
+            .into_iter()
+            .map(|o| self.ground.name(o))
+            .collect();
+        let may = match self.ground.journal.memory.bootstrap {
+            None => May::Begin,
+            Some(_) if self.ground.cluster.paused => May::Stay,
+            Some(_) => May::Renew,
+        };
+        let slots = self.ground.journal.memory.slots.iter();
+        let started: Vec<MemberName> = slots
+            .filter(|(_, slot)| slot.mark != Mark::Never)
+            .map(|(ordinal, _)| self.ground.name(*ordinal))
+            .collect();
+        let (root, cluster) = (self.ground.root.clone(), self.ground.cluster.name.clone());
+        let keeper = Keeper {
+            root: &root,
+            cluster: &cluster,
+            members: &members,
+            started: &started,
+            may,
+        };
+        let mut prepared = keeper.prepare()?;
+        let proven = self.all_have_proven(&prepared).await;
+        let moved = keeper.rotate(&prepared, proven)?;
+        if let Some(news) = moved {
+            self.line(news.to_owned());
+            prepared = keeper.prepare()?;
+        }
+        self.problems.certificates = prepared.problem.into_iter().collect();
+        self.rotating = prepared.stage != Stage::Steady;
+        self.ground.clients.renew(Some(prepared.tls));
+        self.spec = manifest::spec(&self.ground.cluster, &prepared.trusted);
+        self.ground.trusted = prepared.trusted;
+        Ok(())
+    }
+
+    /// Has every member that was started proven what this stage of a rotation is for?
+    async fn all_have_proven(&mut self, prepared: &Prepared) -> bool {
+        let Some(tls) = &prepared.proof else {
+            self.proven = None;
+            return false;
+        };
+        let before = self.proven.as_ref();
+        let before = before.and_then(|proven| proven.now(prepared.stage, &prepared.trusted));
+        let mut proven = before.cloned().unwrap_or_default();
+        let slots = self.ground.journal.memory.slots.iter();
+        let started: BTreeSet<Ordinal> = slots
+            .filter(|(_, slot)| slot.mark != Mark::Never)
+            .map(|(ordinal, _)| *ordinal)
+            .collect();
+        let address = |ordinal: &Ordinal| Some((*ordinal, self.ground.client_url(*ordinal)?.into()));
+        let open: BTreeMap<Ordinal, Address> = started.difference(&proven).filter_map(address).collect();
+        proven.extend(prove(&open, tls).await);
+        let all = started.is_subset(&proven);
+        self.proven = Some(Proven::new(prepared.stage, &prepared.trusted, proven));
+        all
+    }
+}

@@ -1,0 +1,165 @@
+//! The CA of a running cluster replaced in stages, under a client that writes all the while.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
+use quorate_pki::{Cas, ask_for_rotation};
+use quorate_testkit::await_that_async;
+
+use crate::harness::{PATIENCE, Place, Up, newest, pids, run};
+
+/// How long no write may be acknowledged: an election takes one or two seconds.
+const GAP: Duration = Duration::from_secs(5);
+
+fn cas(root: &Path) -> Cas {
+    Cas::read(&root.join("pki"), SystemTime::now()).unwrap()
+}
+
+fn signer(root: &Path) -> Option<String> {
+    Some(cas(root).signer()?.info().fingerprint.to_string())
+}
+
+fn tls(root: &Path) -> Option<Tls> {
+    let file = |name: &str| root.join("pki").join(name);
+    let files = TlsFiles {
+        ca: file("ca.crt"),
+        identity: Some(IdentityFiles {
+            cert: file("client.crt"),
+            key: file("client.key"),
+        }),
+    };
+    Tls::from_files(&files).ok()
+}
+
+/// Writes to one member after the other until `work` is done, as an application does that reads its files for every
+/// connection. Out: the longest time without an acknowledged write.
+async fn under_writes(place: &Place, work: impl Future<Output = ()>) -> Duration {
+    let urls: Vec<String> = place.status().endpoints.clone();
+    assert!(!urls.is_empty());
+    let (longest, last) = (Cell::new(Duration::ZERO), Cell::new(Instant::now()));
+    let passed = || longest.set(longest.get().max(last.get().elapsed()));
+    let writes = async {
+        for url in urls.iter().cycle() {
+            let endpoint = tls(place.root())
+                .and_then(|tls| Endpoint::connect_lazy(url, Some(&tls), Timeouts::default()).ok());
+            let limit = Duration::from_millis(500);
+            if let Some(endpoint) = endpoint
+                && let Ok(Ok(_)) = tokio::time::timeout(limit, endpoint.put(b"k", b"v")).await
+            {
+                passed();
+                last.set(Instant::now());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = writes => {}
+        () = work => {}
+    }
+    passed();
+    longest.get()
+}
+
+async fn until(what: &str, place: &Place, wanted: impl Fn(&Cas) -> bool) {
+    await_that_async(what, PATIENCE, async || {
+        let cas = cas(place.root());
+        match wanted(&cas) {
+            true => Ok(()),
+            false => Err(format!("{:?}, {:#?}", cas.trusted(), place.status())),
+        }
+    })
+    .await
+}
+
+/// As kill -9 does: whatever stage it was in, the next supervisor goes on.
+async fn killed(place: &Place, up: Up) -> Up {
+    up.crash().await;
+    place.up()
+}
+
+/// Everyone trusts and shows the one CA, and was restarted for it.
+async fn finished(place: &Place, former: &str, before: &BTreeSet<u32>) {
+    let done = |cas: &Cas| cas.trusted().len() == 1 && cas.trusted()[0] != former;
+    until("the former CA dropped", place, done).await;
+    place
+        .until("all restarted and at rest", |s| {
+            s.ready && pids(s).len() == 3 && pids(s).is_disjoint(before)
+        })
+        .await;
+}
+
+#[test]
+fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while() {
+    run(async {
+        let place = Place::new(3, &newest());
+        let mut up = Some(place.up());
+        let before = pids(&place.until_ready().await);
+        let former = signer(place.root()).unwrap();
+        let gap = under_writes(&place, async {
+            place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
+            place.until("paused", |s| s.spec.paused).await;
+            ask_for_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
+            // Asked for and paused: the next look comes, and nothing is begun.
+            place.edit_manifest("paused: true", "paused: true # still");
+            let looked = place.status().updated_at;
+            place.until("looked again", |s| s.updated_at > looked).await;
+            assert_eq!(cas(place.root()).trusted(), [former.clone()]);
+            assert_eq!(pids(&place.status()), before, "nobody was stopped");
+            place.edit_manifest("\n  paused: true # still", "");
+            until("introduced", &place, |cas| cas.next().is_some()).await;
+            assert_eq!(
+                signer(place.root()).as_deref(),
+                Some(former.as_str()),
+                "it signs until all trust the next"
+            );
+            up = Some(killed(&place, up.take().unwrap()).await);
+            until("switched", &place, |cas| cas.retires_former()).await;
+            assert_ne!(signer(place.root()).as_deref(), Some(former.as_str()));
+            up = Some(killed(&place, up.take().unwrap()).await);
+            until("dropped", &place, |cas| cas.trusted().len() == 1).await;
+            up = Some(killed(&place, up.take().unwrap()).await);
+            finished(&place, &former, &before).await;
+        })
+        .await;
+        assert!(gap < GAP, "no write was acknowledged for {gap:?}");
+        assert!(
+            !place.root().join("pki/rotate").exists(),
+            "the request is carried out"
+        );
+        up.take().unwrap().down().await;
+    });
+}
+
+/// What it signed still serves: nobody is stopped but one by one, and a new CA takes its place.
+#[test]
+fn a_ca_whose_files_are_lost_is_replaced_in_stages() {
+    run(async {
+        for lost in [&["ca.key"][..], &["ca.crt", "ca.key"]] {
+            let place = Place::new(3, &newest());
+            let up = place.up();
+            let before = pids(&place.until_ready().await);
+            let former = signer(place.root()).unwrap();
+            for file in lost {
+                std::fs::remove_file(place.root().join("pki").join(file)).unwrap();
+            }
+            let gap = under_writes(&place, async {
+                // Certificates are looked at when the manifest changes, and once a minute.
+                place.edit_manifest("\n  host:", "\n  # Looked at.\n  host:");
+                let told = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("ca.key"));
+                place.until("told", told).await;
+                until("introduced", &place, |cas| cas.next().is_some()).await;
+                assert!(cas(place.root()).trusted().contains(&former), "{lost:?}");
+                // Without this each stage lasts a day, for clients.
+                ask_for_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
+                finished(&place, &former, &before).await;
+                assert!(!told(&place.status()));
+            })
+            .await;
+            assert!(gap < GAP, "{lost:?}: no write was acknowledged for {gap:?}");
+            up.down().await;
+        }
+    });
+}
