@@ -3,6 +3,8 @@
 //! In: the root and who is in the cluster. Out: the client's TLS material and the fingerprint of the authority,
 //! which members are restarted for. Leaves are renewed under running members: etcd reads them at each handshake.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use quorate_client::{IdentityFiles, Tls, TlsFiles};
@@ -112,6 +114,31 @@ pub(crate) fn prepare(
         changed,
         problem,
     })
+}
+
+/// Files looked at for a change.
+const FILES_MAX: usize = 4096;
+
+/// What tells that a file was changed, made or deleted.
+pub(crate) type Stamp = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// As the certificates are now, at a glance.
+pub(crate) fn stamp(root: &Root) -> Stamp {
+    let mut stamp = Stamp::new();
+    let mut open = vec![root.pki()];
+    while let Some(directory) = open.pop() {
+        for entry in directory.read_dir().into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if stamp.len() >= FILES_MAX {
+                return stamp;
+            }
+            if metadata.is_dir() {
+                open.push(entry.path());
+            }
+            stamp.insert(entry.path(), (metadata.modified().ok(), metadata.len()));
+        }
+    }
+    stamp
 }
 
 /// Why a member cannot be started, if it has no certificates.

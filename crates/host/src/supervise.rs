@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
+use quorate_core::reason::BlockReason;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
@@ -29,6 +30,7 @@ use crate::ground::Ground;
 use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
 use crate::ports::Asked;
+use crate::registry::Registry;
 use crate::status::{self, Pass, Status, SupervisorStatus};
 use crate::{Error, Root, certs, log, observe, ports};
 
@@ -53,6 +55,8 @@ pub struct Options {
     pub etcd: Option<PathBuf>,
     /// The cache of etcd binaries; the usual one where none is named.
     pub cache: Option<PathBuf>,
+    /// Where the roots of this machine are recorded; the usual directory where none is named.
+    pub registry: Option<PathBuf>,
     /// The program that launches members with `launch-member --spec JSON`: `/proc/self/exe`.
     pub launcher: PathBuf,
 }
@@ -107,6 +111,8 @@ struct Supervision<E> {
     was_ready: bool,
     shown: BTreeSet<String>,
     asides: Vec<Aside>,
+    /// The certificates when they were last looked at.
+    certificates: certs::Stamp,
     backup: Companion,
     _lock: File,
 }
@@ -172,6 +178,11 @@ impl<E: FnMut(Event)> Supervision<E> {
         let launcher = launcher(&options.launcher)?;
         let backup = Companion::new(launcher.clone(), root.clone());
         let mut ground = Ground::new(root, journal, cluster, launcher, places);
+        ground.registry = Registry::at(options.registry.clone());
+        let unregistered = ground
+            .registry
+            .as_ref()
+            .map(|registry| registry.enter(&ground.root));
         if ground.journal.memory.bootstrap.is_none() {
             // A cluster that has yet to begin: say at once what is missing for it.
             ground.etcd(manifest::spec(&ground.cluster, "").version).await?;
@@ -191,10 +202,17 @@ impl<E: FnMut(Event)> Supervision<E> {
             was_ready: false,
             shown: BTreeSet::new(),
             asides: Vec::new(),
+            certificates: certs::Stamp::new(),
             backup,
             _lock: lock,
         };
         supervision.asides = asides::list(&supervision.ground.root);
+        if let Some(Err(error)) = unregistered {
+            supervision.line(format!(
+                "the ports are not reserved for this root, another cluster may take them while it is stopped: {}",
+                error.chain()
+            ));
+        }
         supervision.judge_manifest();
         supervision.take_over()?;
         supervision.certify().await?;
@@ -218,6 +236,8 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     /// Brings certificates up to date, and what depends on them.
     async fn certify(&mut self) -> Result<(), Error> {
+        // Before they are looked at: what is changed meanwhile is looked at again.
+        self.certificates = certs::stamp(&self.ground.root);
         if !self.ground.journal.tls {
             self.spec = manifest::spec(&self.ground.cluster, "plain");
             return Ok(());
@@ -240,7 +260,8 @@ impl<E: FnMut(Event)> Supervision<E> {
             .collect();
         let name = &self.ground.cluster.name;
         let prepared = certs::prepare(&self.ground.root, name, &members, &started, may)?;
-        self.problems.certificates = prepared.problem.into_iter().collect();
+        let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
+        self.problems.certificates = prepared.problem.map(wrong).into_iter().collect();
         if prepared.authority_changed && self.ground.runner.running() > 0 {
             // Members of the old authority and of the new one do not talk to each other: one at a time is no way.
             self.line(
@@ -268,7 +289,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         for ended in self.ground.runner.ended() {
             self.tell_end(ended.ordinal, &ended.exit);
         }
-        self.problems.ports = problem(self.ground.assign_ports());
+        let choosing = self.choose_ports().await;
         let adopted = self.take_over();
         let last = self.last.take();
         let seen = self.ground.observe(&self.spec, last).await;
@@ -276,7 +297,9 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.seen.extend(problem(adopted));
         let observed = seen.observed;
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now());
-        if self.arm(&plan) && self.remember(memory) {
+        let remembered = self.arm(&plan) && self.remember(memory);
+        drop(choosing);
+        if remembered {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
         } else {
@@ -285,6 +308,18 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.show(&observed, &plan);
         self.tend_backup();
         plan.next_look
+    }
+
+    /// Chooses ports for members that have none. What is returned is held until they are in the journal, where other
+    /// roots see them.
+    async fn choose_ports(&mut self) -> Option<File> {
+        let missing = self.ground.lacks_ports();
+        let choosing = match &self.ground.registry {
+            Some(registry) if missing => registry.lock().await,
+            _ => None,
+        };
+        self.problems.ports = problem(self.ground.assign_ports());
+        choosing
     }
 
     fn tend_backup(&mut self) {
@@ -373,11 +408,12 @@ impl<E: FnMut(Event)> Supervision<E> {
             manifest: self.manifest.path().to_owned(),
             supervisor: self.own.clone(),
         };
-        let status = Status {
+        let mut status = Status {
             asides: self.asides.clone(),
             backup: self.backup.status(),
             ..pass.status()
         };
+        status.look_at_disk();
         self.tell_news(&status);
         let fresh = |(shown, at): &(Status, Instant)| *shown == status && at.elapsed() < STATUS_REFRESH;
         if self.written.as_ref().is_some_and(fresh) {
@@ -431,6 +467,9 @@ impl<E: FnMut(Event)> Supervision<E> {
             }
             if Instant::now() >= self.upkeep_due {
                 self.upkeep().await;
+            } else if self.ground.journal.tls && self.certificates != certs::stamp(&self.ground.root) {
+                self.look_at_certificates().await;
+                return;
             }
             self.tend_backup();
             if Instant::now() >= deadline {
@@ -443,7 +482,13 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.line(format!("{} was read again", self.manifest.path().display()));
         self.ground.cluster = self.manifest.cluster.clone();
         self.judge_manifest();
-        self.problems.upkeep = problem(self.certify().await);
+        self.look_at_certificates().await;
+    }
+
+    async fn look_at_certificates(&mut self) {
+        let looked = self.certify().await;
+        let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
+        self.problems.upkeep = problem(looked).into_iter().map(wrong).collect();
     }
 
     /// What the manifest says that cannot be: it is broken, or asks to change what was decided for good.
@@ -472,7 +517,7 @@ impl<E: FnMut(Event)> Supervision<E> {
     async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + UPKEEP;
         self.asides = asides::list(&self.ground.root);
-        self.problems.upkeep = problem(self.certify().await);
+        self.look_at_certificates().await;
         for ordinal in self.ground.ordinals() {
             let path = self.ground.root.log(&self.ground.name(ordinal));
             if let Err(error) = log::bound(&path) {
@@ -546,7 +591,13 @@ fn foresee(root: &Root, options: &Options) -> Result<(), Error> {
         peer: host.peer_port,
     };
     let ordinals = (0..manifest.cluster.replicas).map(Ordinal).collect();
-    for (ordinal, ports) in ports::assign(&BTreeMap::new(), &ordinals, asked)? {
+    let registry = Registry::at(options.registry.clone());
+    let of_others = || {
+        registry
+            .map(|registry| registry.ports_of_others(root))
+            .unwrap_or_default()
+    };
+    for (ordinal, ports) in ports::assign(&BTreeMap::new(), &ordinals, asked, of_others)? {
         if let Some(why) = observe::taken(ports) {
             let member = MemberName::of(&manifest.cluster.name, ordinal).to_string();
             return Err(Error::PortTaken { member, why });

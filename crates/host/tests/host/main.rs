@@ -10,3 +10,4 @@ mod bring_up;
 mod launcher;
 mod refusals;
 mod trouble;
+mod truth;
