@@ -29,6 +29,7 @@ mod log;
 mod manifest;
 mod observe;
 mod ports;
+mod problems;
 mod registry;
 mod replay;
 pub mod revive;

@@ -7,10 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
 
-use quorate_core::model::Ordinal;
+use quorate_api::Cluster;
+use quorate_core::model::{MemberName, Ordinal};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, holder};
+use crate::registry::Registry;
+use crate::{Error, Root, holder, observe};
 
 /// The first client ports tried; the peer port is the next number.
 const BASES: [u16; 6] = [2379, 12379, 22379, 32379, 42379, 52379];
@@ -100,6 +102,27 @@ pub(crate) fn assign(
         .find_map(exactly)
         .or_else(|| ephemeral(known, &missing, &of_others))
         .ok_or_else(none)
+}
+
+/// What would keep a new cluster from beginning, said before anything is made for it.
+pub(crate) fn foresee(root: &Root, cluster: &Cluster, registry: Option<Registry>) -> Result<(), Error> {
+    let asked = Asked {
+        client: cluster.host.client_port,
+        peer: cluster.host.peer_port,
+    };
+    let ordinals = (0..cluster.replicas).map(Ordinal).collect();
+    let of_others = || {
+        registry
+            .map(|registry| registry.ports_of_others(root))
+            .unwrap_or_default()
+    };
+    for (ordinal, ports) in assign(&BTreeMap::new(), &ordinals, asked, of_others)? {
+        if let Some(why) = observe::taken(ports) {
+            let member = MemberName::of(&cluster.name, ordinal).to_string();
+            return Err(Error::PortTaken { member, why });
+        }
+    }
+    Ok(())
 }
 
 /// The ports of member `number` counted from `base`.

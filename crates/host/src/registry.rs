@@ -22,7 +22,7 @@ use crate::{Error, Root};
 
 /// Records kept at most; those of roots that are gone make room, the oldest first.
 const RECORDS_MAX: usize = 256;
-/// The longest path.
+/// Linux has no longer paths.
 const PATH_MAX: u64 = 4096;
 const JOURNAL_MAX: u64 = 16 << 20;
 /// Choosing ports takes milliseconds; who holds the lock for longer is not waited for.

@@ -7,7 +7,7 @@
 //! Never: two supervisors of one root; an effect before its journal is stored; a plan carried out that the check
 //! refuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use crate::find::Places;
 use crate::ground::Ground;
 use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
-use crate::ports::Asked;
+use crate::problems::{Problems, problem};
 use crate::registry::Registry;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, log, observe, ports};
+use crate::{Error, Root, certs, log, ports};
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);
@@ -42,8 +42,6 @@ const MANIFEST_LOOK: Duration = Duration::from_secs(1);
 const STATUS_REFRESH: Duration = Duration::from_secs(5);
 /// How often certificates and logs are looked after.
 const UPKEEP: Duration = Duration::from_secs(60);
-/// Problems of steps shown at most.
-const PROBLEMS_MAX: usize = 16;
 
 /// What a supervisor needs to know.
 #[derive(Clone, Debug)]
@@ -117,40 +115,13 @@ struct Supervision<E> {
     _lock: File,
 }
 
-/// What is wrong, by where it comes from.
-#[derive(Debug, Default)]
-struct Problems {
-    manifest: Vec<String>,
-    upkeep: Vec<String>,
-    certificates: Vec<String>,
-    ports: Vec<String>,
-    journal: Vec<String>,
-    seen: Vec<String>,
-    steps: Vec<String>,
-}
-
-impl Problems {
-    fn all(&self) -> Vec<String> {
-        let Problems {
-            manifest,
-            upkeep,
-            certificates,
-            ports,
-            journal,
-            seen,
-            steps,
-        } = self;
-        let all = [manifest, upkeep, certificates, ports, journal, seen, steps];
-        all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
-    }
-}
-
 impl<E: FnMut(Event)> Supervision<E> {
     /// Everything that may fail, up to and including the takeover of members that run already.
     async fn begin(options: Options, events: E) -> Result<Supervision<E>, Error> {
         let root = Root::at(&options.root)?;
         if !root.journal().exists() {
-            foresee(&root, &options)?;
+            let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
+            ports::foresee(&root, &manifest.cluster, Registry::at(options.registry.clone()))?;
         }
         root.prepare()?;
         let lock = control::lock(&root).await?;
@@ -582,30 +553,6 @@ impl<E: FnMut(Event)> Supervision<E> {
     }
 }
 
-/// What would keep a new cluster from beginning, said before anything is made for it.
-fn foresee(root: &Root, options: &Options) -> Result<(), Error> {
-    let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
-    let host = &manifest.cluster.host;
-    let asked = Asked {
-        client: host.client_port,
-        peer: host.peer_port,
-    };
-    let ordinals = (0..manifest.cluster.replicas).map(Ordinal).collect();
-    let registry = Registry::at(options.registry.clone());
-    let of_others = || {
-        registry
-            .map(|registry| registry.ports_of_others(root))
-            .unwrap_or_default()
-    };
-    for (ordinal, ports) in ports::assign(&BTreeMap::new(), &ordinals, asked, of_others)? {
-        if let Some(why) = observe::taken(ports) {
-            let member = MemberName::of(&manifest.cluster.name, ordinal).to_string();
-            return Err(Error::PortTaken { member, why });
-        }
-    }
-    Ok(())
-}
-
 fn own(root: &Root, manifest: &Path) -> Result<SupervisorStatus, Error> {
     let pid = std::process::id();
     let since = status::rfc3339(now());
@@ -632,8 +579,4 @@ fn launcher(path: &Path) -> Result<PathBuf, Error> {
 /// The planner wants to know how these ended.
 fn reported(step: &Step) -> bool {
     step.changes_membership() || matches!(step, Step::MoveLeader { .. } | Step::Start { .. })
-}
-
-fn problem<T>(result: Result<T, Error>) -> Vec<String> {
-    result.err().map(|error| error.chain()).into_iter().collect()
 }

@@ -14,6 +14,11 @@ fn blocked_by(status: &Status, reason: &str) -> bool {
     status.blocks.iter().any(|block| block.reason == reason)
 }
 
+fn process(status: &Status) -> rustix::process::Pid {
+    let pid = status.members[0].pid.and_then(|pid| i32::try_from(pid).ok());
+    pid.and_then(rustix::process::Pid::from_raw).expect("it runs")
+}
+
 fn endpoint(status: &Status) -> Endpoint {
     let certs = status.certs.clone().expect("TLS is the default");
     let identity = Some(IdentityFiles {
@@ -116,6 +121,62 @@ fn a_stopped_cluster_keeps_its_ports() {
             "{before:?} {others:?}"
         );
         other.down().await;
+    });
+}
+
+/// What is done to a cluster of one, how that shows, and how it is mended.
+struct Case {
+    what: &'static str,
+    harm: fn(&Place, &Status),
+    shows: fn(&Status) -> bool,
+    mend: fn(&Place, &Status),
+}
+
+const CASES: [Case; 2] = [
+    Case {
+        what: "a member that hangs",
+        harm: |_, status| quorate_testkit::pause(process(status)),
+        shows: |s| s.waits.iter().any(|wait| wait.reason == "MemberUnresponsive") && !s.members[0].healthy,
+        mend: |_, status| {
+            rustix::process::kill_process(process(status), rustix::process::Signal::CONT).unwrap()
+        },
+    },
+    Case {
+        what: "a key of the CA that is missing",
+        harm: |place, _| fs::rename(place.root().join("pki/ca.key"), place.root().join("kept.key")).unwrap(),
+        shows: |s| {
+            s.problems
+                .iter()
+                .any(|p| p.starts_with("Certificates: ") && p.contains("ca.key"))
+        },
+        mend: |place, _| fs::rename(place.root().join("kept.key"), place.root().join("pki/ca.key")).unwrap(),
+    },
+];
+
+#[test]
+fn what_is_wrong_shows_as_what_it_is() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        for Case {
+            what,
+            harm,
+            shows,
+            mend,
+        } in CASES
+        {
+            let before = place.until("well before", |s| s.ready && !shows(s)).await;
+            harm(&place, &before);
+            let shown = place.until(what, shows).await;
+            let written = serde_json::to_value(&shown).unwrap();
+            assert!(
+                written["age"].is_u64() && written["stale"] == false,
+                "{what}: {written}"
+            );
+            mend(&place, &before);
+            place.until("well after", |s| s.ready && !shows(s)).await;
+        }
+        up.down().await;
     });
 }
 
