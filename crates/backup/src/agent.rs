@@ -14,6 +14,7 @@ pub(crate) mod building;
 mod cluster;
 pub(crate) mod decide;
 mod full;
+mod instance;
 mod intake;
 mod keep;
 mod leases;
@@ -40,12 +41,14 @@ use crate::object::Key;
 use crate::{Error, Store, Trouble};
 
 pub use cluster::{Answering, Cluster, Find, Reach};
-pub use decide::Pace;
+pub use decide::{Pace, SILENT};
 pub use full::{AskHash, AtLeast, TakeFull, take_full};
+pub use instance::Instance;
 pub use open::{Opening, Place, open};
 pub use schedule::Schedule;
 pub use status::{Board, Mark, State, Status};
 
+use decide::Claimant;
 use open::Claimed;
 use status::describe;
 use work::End;
@@ -68,7 +71,7 @@ pub struct Options {
     /// The key that its objects are sealed with.
     pub key: Option<Key>,
     pub cluster: Cluster,
-    /// Who writes. An agent that is started anew takes over at once from one of the same name.
+    /// Who writes, for people.
     pub writer: String,
     /// How often, and how much at a time.
     pub pace: Pace,
@@ -78,6 +81,8 @@ pub struct Options {
     pub hash: AskHash,
     /// Go on in another cluster's archive, in a new timeline.
     pub adopt: bool,
+    /// Take over at once also from an agent whose heartbeat is fresh.
+    pub take_over: bool,
     pub listen: Option<SocketAddr>,
     /// Where it says how it is.
     pub board: Board,
@@ -98,6 +103,7 @@ impl Options {
             schedule: Schedule::parse(SCHEDULE).unwrap_or_default(),
             hash: AskHash::default(),
             adopt: false,
+            take_over: false,
             listen: None,
             board: Board::default(),
         }
@@ -150,6 +156,7 @@ pub async fn run(options: Options, shutdown: impl Future<Output = ()>) -> Result
 
 async fn keep_working(options: &Options, mut stop: watch::Receiver<bool>) -> Result<(), Error> {
     let mut once = Once {
+        instance: Instance::begin(),
         relieved: false,
         worked: false,
         other: None,
@@ -179,6 +186,7 @@ async fn keep_working(options: &Options, mut stop: watch::Receiver<bool>) -> Res
 
 /// What is known from one time to the next.
 struct Once {
+    instance: Instance,
     /// Another agent took over before.
     relieved: bool,
     worked: bool,
@@ -209,7 +217,12 @@ async fn work_once(
             "this store creates one name twice: it cannot keep two agents apart, so run only one"
         );
     }
-    let claimed = open::claim(&mut place, opening, once.relieved, &options.board, stop).await?;
+    let claimant = Claimant {
+        instance: &once.instance,
+        relieved: once.relieved,
+        take_over: options.take_over,
+    };
+    let claimed = open::claim(&mut place, opening, claimant, &options.board, stop).await?;
     let epoch = match claimed {
         Claimed::Epoch(epoch) => epoch,
         Claimed::Stopped => return Ok(End::Stopped),

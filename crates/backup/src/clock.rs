@@ -192,6 +192,7 @@ mod tests {
             at: at(90_000),
             every: 10,
             sample: None,
+            instance: None,
         };
         let wide = |head: &Head| {
             let hash = Sha256Hex::default();

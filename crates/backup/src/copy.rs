@@ -208,6 +208,7 @@ impl Way<'_> {
             at: now,
             every: 0,
             sample: ours.head.as_ref().and_then(|head| head.sample),
+            instance: None,
         };
         let bytes = Bytes::from(lines::write(&head).0);
         self.to.put(&names::head(timeline), bytes).await

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Instance;
 use crate::record::{Claim, Entry, RECORD_BYTES_MAX, Record, Sample, Signed};
 use crate::store::Created;
 use crate::{Error, Sha256Hex, Store, lines, names};
@@ -54,6 +55,9 @@ pub struct Head {
     /// What time it was when the agent last asked: while nothing changes no record says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
+    /// The agent's run, so that another on its machine can see that it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<Instance>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +82,7 @@ pub struct Log {
     /// When it was last known that the log ends where it is thought to.
     known: SystemTime,
     sample: Option<Sample>,
+    instance: Option<Instance>,
 }
 
 impl Log {
@@ -93,6 +98,7 @@ impl Log {
             block_records: 0,
             known: SystemTime::now(),
             sample: None,
+            instance: None,
         };
         log.reopen(None).await?;
         Ok(log)
@@ -336,6 +342,11 @@ impl Log {
         self.sample = Some(sample);
     }
 
+    /// From now on heartbeats say which run of an agent writes them.
+    pub fn set_instance(&mut self, instance: Instance) {
+        self.instance = Some(instance);
+    }
+
     /// Says how far the log is. `every`: how often an agent says so; 0: there is none, or it stops.
     pub async fn say_head(&self, every: u64, now: Timestamp) -> Result<(), Error> {
         let head = Head {
@@ -346,6 +357,7 @@ impl Log {
             at: now,
             every,
             sample: self.sample,
+            instance: self.instance.clone(),
         };
         let bytes = Bytes::from(lines::write(&head).0);
         self.store.put(&names::head(self.timeline), bytes).await

@@ -239,11 +239,22 @@ pub struct Wait {
 #[command(after_help = "\
 Examples:
   quorate explain
-  quorate explain LearnerCatchingUp")]
+  quorate explain LearnerCatchingUp
+  quorate explain QuorumLost --on kubernetes")]
 pub struct Explain {
     /// The reason, whatever the case of its letters
     #[arg(value_name = "REASON")]
     pub reason: Option<String>,
+    /// Where it was seen [default: here, if a cluster is under --root or this is a pod; else both are printed]
+    #[arg(long, value_name = "WHERE")]
+    pub on: Option<SeenOn>,
+}
+
+/// Where a reason was seen.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SeenOn {
+    Host,
+    Kubernetes,
 }
 
 #[derive(Debug, Args)]

@@ -35,7 +35,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     // These have nothing to do with a cluster, and must work where no root can be named.
     match command {
-        Command::Explain(arguments) => return explain::run(&arguments),
+        Command::Explain(arguments) => return explain::run(root, &arguments),
         Command::Version => return version::run(),
         Command::Install(arguments) => return install::run(arguments),
         Command::LaunchMember(arguments) => return launch_member::run(&arguments),

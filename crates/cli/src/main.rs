@@ -22,12 +22,20 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use self::arguments::Command;
+
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
-    if !matches!(arguments.command, Some(arguments::Command::Operator(_))) {
+    if !matches!(arguments.command, Some(Command::Operator(_))) {
         abort_on_panic();
     }
-    match commands::run(arguments) {
+    // Whose work goes on when nobody can read what it says.
+    let works_on = matches!(arguments.command, Some(Command::Up(_) | Command::Operator(_)));
+    let ended = commands::run(arguments).and_then(|()| match say::lost_output() {
+        Some(failure) if !works_on => Err(failure),
+        _ => Ok(()),
+    });
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             say::failure(&failure);

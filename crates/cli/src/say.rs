@@ -1,15 +1,41 @@
 //! Saying things: colours only where a terminal shows them, and nobody listening is no reason to fail.
 //!
 //! `quorate status | head -1` closes our output early; a supervisor whose terminal is gone still has members to mind.
-//! So a failed write is passed over here, and never by a panic.
+//! So a failed write stops nothing here, and never by a panic. But output that was lost although somebody wants it (onto
+//! a full disk, say) is remembered, and the command fails in the end: see [`lost_output`].
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use clap::builder::styling::Style;
 
 use crate::bar;
 use crate::failure::Failure;
 use crate::render::style;
+
+/// Why some output was lost, if it was.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// That output was lost for another reason than that nobody reads it any more.
+pub fn lost_output() -> Option<Failure> {
+    let error = LOST.get()?;
+    Some(Failure::failed(format!(
+        "cannot write the output: {}",
+        crate::failure::chain(error)
+    )))
+}
+
+fn heard(written: io::Result<()>) -> bool {
+    match written {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != ErrorKind::BrokenPipe {
+                let _ = LOST.set(error);
+            }
+            false
+        }
+    }
+}
 
 /// Writes text to standard output.
 pub fn print(text: &str) {
@@ -20,14 +46,14 @@ pub fn print(text: &str) {
 pub fn write_all(text: &str) -> bool {
     let _terminal = bar::aside();
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    heard(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Writes bytes as they are to standard output; false if nobody reads them any more.
 pub fn write_raw(bytes: &[u8]) -> bool {
     let _terminal = bar::aside();
     let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).is_ok()
+    heard(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Writes a line to standard output.

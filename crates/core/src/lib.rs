@@ -9,6 +9,7 @@
 pub mod check;
 pub mod decide;
 pub mod guard;
+mod last_words;
 pub mod memory;
 pub mod model;
 pub mod plan;
@@ -18,6 +19,7 @@ pub mod standing;
 
 pub use check::check;
 pub use decide::{Decision, decide};
+pub use last_words::last_words;
 pub use memory::Memory;
 pub use model::{Observed, Spec};
 pub use plan::{Plan, Step, plan};

@@ -96,6 +96,7 @@ reasons! {
         NewSettingsFail: "NewSettingsFail.md",
         CannotStart: "CannotStart.md",
         NoRoomAside: "NoRoomAside.md",
+        DiskFull: "DiskFull.md",
         CheckRefused: "CheckRefused.md",
         Invalid: "Invalid.md",
         Certificates: "Certificates.md",
@@ -118,7 +119,48 @@ reasons! {
         NoAnswer: "status/NoAnswer.md",
         NoCluster: "status/NoCluster.md",
         PassPanicked: "status/PassPanicked.md",
+        DiskNearlyFull: "status/DiskNearlyFull.md",
+        BackupSilent: "status/BackupSilent.md",
     }
+}
+
+/// Where a reason was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeenOn {
+    Host,
+    Kubernetes,
+}
+
+impl SeenOn {
+    const ALL: [SeenOn; 2] = [SeenOn::Host, SeenOn::Kubernetes];
+
+    /// The heading of what is true only there.
+    const fn heading(self) -> &'static str {
+        match self {
+            SeenOn::Host => "## On a host",
+            SeenOn::Kubernetes => "## On Kubernetes",
+        }
+    }
+}
+
+/// A page without what is true only elsewhere.
+pub fn page_on(page: &str, seen: SeenOn) -> String {
+    let elsewhere = |line: &str| {
+        let mut others = SeenOn::ALL.into_iter().filter(|other| *other != seen);
+        others.any(|other| line == other.heading())
+    };
+    let mut kept = String::new();
+    let mut skipping = false;
+    for line in page.lines() {
+        if line.starts_with('#') {
+            skipping = elsewhere(line);
+        }
+        if !skipping {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    format!("{}\n", kept.trim_end())
 }
 
 /// The page for any reason by its name, whatever the case of its letters.
@@ -157,5 +199,37 @@ mod tests {
             }
         }
         assert_eq!(explain("NoSuchReason"), None);
+    }
+
+    /// Who reads a page on Kubernetes has no root directory to move, and a host has no pods.
+    #[test]
+    fn a_page_fits_where_its_reason_was_seen() {
+        for (name, page) in names().filter_map(explain) {
+            let [host, kubernetes] = SeenOn::ALL.map(|seen| page_on(page, seen));
+            let of_host = matches!(name, "DiskFull" | "DiskNearlyFull" | "BackupSilent");
+            let of_conditions = StatusReason::ALL.iter().any(|reason| reason.name() == name) && !of_host;
+            for word in ["kubectl", "PVC", "the pod"] {
+                let there = of_conditions || name == "VolumeDeletionPending";
+                assert!(there || !host.contains(word), "{name} on a host: {word:?}");
+            }
+            for word in ["root directory", "the root", "quorate logs", "quorate down"] {
+                assert!(
+                    of_host || !kubernetes.contains(word),
+                    "{name} on Kubernetes: {word:?}"
+                );
+            }
+            for seen in SeenOn::ALL {
+                assert!(page_on(page, seen).contains("What you can do"), "{name}");
+            }
+        }
+        let page = "# A\n\n## What you can do\nx\n\n## On a host\nh\n\n## On Kubernetes\nk\n";
+        assert_eq!(
+            page_on(page, SeenOn::Host),
+            "# A\n\n## What you can do\nx\n\n## On a host\nh\n"
+        );
+        assert_eq!(
+            page_on(page, SeenOn::Kubernetes),
+            "# A\n\n## What you can do\nx\n\n## On Kubernetes\nk\n"
+        );
     }
 }

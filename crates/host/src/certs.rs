@@ -5,8 +5,8 @@
 //! Never: a CA replaced at once while members run that trust one which is still there ([`quorate_core::rotation`]); any
 //! file written while the user has paused the cluster.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use quorate_client::{Identity, Tls};
@@ -235,6 +235,31 @@ pub(crate) fn rotation_asked(root: &Root) -> bool {
 pub(crate) fn disjoint(one: &str, other: &str) -> bool {
     let other: BTreeSet<&str> = other.split(',').collect();
     one.split(',').all(|ca| !other.contains(ca))
+}
+
+/// Files looked at for a change.
+const FILES_MAX: usize = 4096;
+
+/// What tells that a file was changed, made or deleted.
+pub(crate) type Stamp = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// As the certificates are now, at a glance.
+pub(crate) fn stamp(root: &Root) -> Stamp {
+    let mut stamp = Stamp::new();
+    let mut open = vec![root.pki()];
+    while let Some(directory) = open.pop() {
+        for entry in directory.read_dir().into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if stamp.len() >= FILES_MAX {
+                return stamp;
+            }
+            if metadata.is_dir() {
+                open.push(entry.path());
+            }
+            stamp.insert(entry.path(), (metadata.modified().ok(), metadata.len()));
+        }
+    }
+    stamp
 }
 
 /// Why a member cannot be started, if it has no certificates.

@@ -46,6 +46,15 @@ pub struct BackupStatus {
     pub report: Option<serde_json::Value>,
 }
 
+impl BackupStatus {
+    /// For how long the agent has said nothing, as far as that is known. A clock that was set back makes nothing older.
+    pub fn silent_for(&self, now: jiff::Timestamp) -> Option<Duration> {
+        let written = self.report.as_ref()?.get("writtenAt")?.as_str()?;
+        let written: jiff::Timestamp = written.parse().ok()?;
+        Some(Duration::try_from(now.duration_since(written)).unwrap_or_default())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Companion {
     launcher: PathBuf,
@@ -124,7 +133,7 @@ impl Companion {
         if self.stopping.take().is_some() {
             return None;
         }
-        let last = log::last_line(&self.root.log_of("backup"));
+        let last = log::last_words(&self.root.log_of("backup"));
         Some(self.failed(match last {
             Some(line) => format!("{how}: {line}"),
             None => how,
@@ -155,6 +164,8 @@ impl Companion {
         let Some(wanted) = &self.wanted else {
             return Ok(());
         };
+        // What the one before said of itself is not this one's word.
+        let _ = std::fs::remove_file(self.root.backup_report());
         let path = self.root.log_of("backup");
         log::bound(&path)?;
         let mut options = OpenOptions::new();

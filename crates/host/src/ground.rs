@@ -13,6 +13,7 @@ use quorate_core::model::{MemberName, Ordinal, PeerUrl, Version};
 use crate::find::{EtcdBinary, Finder, Places};
 use crate::journal::Journal;
 use crate::ports::{self, Asked};
+use crate::registry::Registry;
 use crate::replay::Replays;
 use crate::run::{Record, Runner};
 use crate::{Error, Root, build};
@@ -28,6 +29,8 @@ pub(crate) struct Ground {
     pub(crate) replays: Replays,
     /// The CAs that members started now will trust; empty without TLS.
     pub(crate) trusted: String,
+    /// Where the other roots of this machine are, if that can be known.
+    pub(crate) registry: Option<Registry>,
     finder: Option<Finder>,
 }
 
@@ -48,6 +51,7 @@ impl Ground {
             clients: Members::default(),
             replays: Replays::default(),
             trusted: String::new(),
+            registry: None,
             finder,
         }
     }
@@ -89,8 +93,21 @@ impl Ground {
             client: self.cluster.host.client_port,
             peer: self.cluster.host.peer_port,
         };
-        self.journal.ports = ports::assign(&self.journal.ports, &self.ordinals(), asked)?;
+        let registry = self.registry.as_ref();
+        let of_others = || {
+            registry
+                .map(|registry| registry.ports_of_others(&self.root))
+                .unwrap_or_default()
+        };
+        let ports = ports::assign(&self.journal.ports, &self.ordinals(), asked, of_others)?;
+        self.journal.ports = ports;
         Ok(())
+    }
+
+    /// Are there members without ports, or may theirs still change?
+    pub(crate) fn lacks_ports(&self) -> bool {
+        let has = |ordinal: &Ordinal| self.journal.ports.contains_key(ordinal);
+        self.journal.memory.bootstrap.is_none() || !self.ordinals().iter().all(has)
     }
 
     /// Takes over members that run already: those of a supervisor that is gone.

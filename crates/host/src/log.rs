@@ -12,10 +12,8 @@ use crate::Error;
 
 /// A log larger than this is cut.
 const SIZE_MAX: u64 = 16 * 1024 * 1024;
-/// How much of the end of a line-hunt is read.
-const TAIL: u64 = 8 * 1024;
-/// The longest line shown.
-const LINE_MAX: usize = 300;
+/// How much of the end of a log is read for why it ended: a stack of Go is long.
+const TAIL: u64 = 64 * 1024;
 
 /// Cuts `path` if it has grown too large; its content goes to `<path>.1`.
 pub(crate) fn bound(path: &Path) -> Result<bool, Error> {
@@ -55,27 +53,14 @@ fn older(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The last line of a log, shortened.
-pub(crate) fn last_line(path: &Path) -> Option<String> {
+/// Why the program that wrote a log ended, as its end says it.
+pub(crate) fn last_words(path: &Path) -> Option<String> {
     let mut log = File::open(path).ok()?;
     let size = log.metadata().ok()?.len();
     log.seek(SeekFrom::Start(size.saturating_sub(TAIL))).ok()?;
     let mut tail = Vec::new();
     log.take(TAIL).read_to_end(&mut tail).ok()?;
-    let text = String::from_utf8_lossy(&tail);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty())?.trim();
-    let line = message(line).unwrap_or_else(|| line.to_owned());
-    Some(line.chars().take(LINE_MAX).collect())
-}
-
-/// etcd's own lines are JSON: of those, the message and the error.
-fn message(line: &str) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_str(line).ok()?;
-    let message = value.get("msg")?.as_str()?;
-    match value.get("error").and_then(|error| error.as_str()) {
-        Some(error) => Some(format!("{message}: {error}")),
-        None => Some(message.to_owned()),
-    }
+    quorate_core::last_words(&String::from_utf8_lossy(&tail))
 }
 
 #[cfg(test)]
@@ -106,17 +91,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_told_in_words() {
+    fn the_last_words_are_read_from_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c-0.log");
-        assert_eq!(last_line(&path), None);
+        assert_eq!(last_words(&path), None);
         std::fs::write(
             &path,
             "x\n{\"level\":\"fatal\",\"msg\":\"cannot listen\",\"error\":\"in use\"}\n\n",
         )
         .unwrap();
-        assert_eq!(last_line(&path).unwrap(), "cannot listen: in use");
-        std::fs::write(&path, "plain words\n").unwrap();
-        assert_eq!(last_line(&path).unwrap(), "plain words");
+        assert_eq!(last_words(&path).unwrap(), "cannot listen: in use");
+        std::fs::write(&path, format!("{}\nplain words\n", "x".repeat(100_000))).unwrap();
+        assert_eq!(last_words(&path).unwrap(), "plain words");
     }
 }

@@ -20,7 +20,7 @@ use crate::holder::{self, Holder};
 use crate::ports::Ports;
 use crate::run::evidence::Evidence;
 use crate::run::launch;
-use crate::{certs, supervise};
+use crate::{certs, disk, supervise};
 
 /// A look, and what could not be seen in it.
 pub(crate) struct Seen {
@@ -171,6 +171,7 @@ impl Ground {
             let uncertified = || certs::lacking(&self.root, &name).filter(|_| self.journal.tls);
             held.or_else(|| in_use(&volume_dir))
                 .or_else(|| taken(ports))
+                .or_else(|| disk::full(self.root.path()))
                 .or_else(uncertified)
                 .or_else(|| missing.get(&version).cloned())
         } else {

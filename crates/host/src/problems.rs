@@ -1,4 +1,6 @@
-//! What is wrong besides what a plan says.
+//! What is wrong besides what a plan says: by subject, so that it can be taken back.
+
+use crate::Error;
 
 /// Problems shown at most.
 const PROBLEMS_MAX: usize = 16;
@@ -16,7 +18,6 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// All of them, as far as they are shown.
     pub(crate) fn all(&self) -> Vec<String> {
         let Problems {
             manifest,
@@ -30,4 +31,9 @@ impl Problems {
         let all = [manifest, upkeep, certificates, ports, journal, seen, steps];
         all.into_iter().flatten().take(PROBLEMS_MAX).cloned().collect()
     }
+}
+
+/// Of a result that is only of interest where it is an error.
+pub(crate) fn problem<T>(result: Result<T, Error>) -> Vec<String> {
+    result.err().map(|error| error.chain()).into_iter().collect()
 }

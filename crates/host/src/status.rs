@@ -3,10 +3,11 @@
 //! In: one pass (spec, observation, memory, plan). Out: plain data, camelCase JSON that is a contract.
 //! Never: a secret; a guess (what was not seen in this pass is absent, not repeated from an older one).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use quorate_core::model::{Ordinal, Process, Time};
+use quorate_core::reason::StatusReason;
 use quorate_core::{Observed, Plan, Spec};
 use serde::{Deserialize, Serialize};
 
@@ -98,28 +99,43 @@ impl Status {
         }
         if gone || self.stale {
             self.ready = false;
-            self.problems.extend(full(&self.root));
         }
+        self.look_at_disk();
+        self.look_at_backups(now);
         self
     }
+
+    /// Says that the backup agent does not, if so.
+    fn look_at_backups(&mut self, now: jiff::Timestamp) {
+        let name = StatusReason::BackupSilent.name();
+        self.problems.retain(|problem| !problem.starts_with(name));
+        let Some(backup) = self.backup.as_ref().filter(|_| self.supervisor.running) else {
+            return;
+        };
+        let why = match (backup.pid, &backup.ended, backup.silent_for(now)) {
+            (None, Some(ended), _) => format!("the backup agent does not run ({ended})"),
+            (Some(pid), _, Some(silent)) if silent >= BACKUP_SILENT => {
+                format!(
+                    "the backup agent (pid {pid}) has said nothing for {} s",
+                    silent.as_secs()
+                )
+            }
+            _ => return,
+        };
+        self.problems.push(format!(
+            "{name}: {why}; changes since then are not in {}",
+            backup.archive
+        ));
+    }
 }
+
+/// A backup agent that has said nothing for so long hangs: it says how it is every few seconds.
+const BACKUP_SILENT: Duration = Duration::from_secs(20);
 
 /// Is there a process of this id whose command line says `of`? Another may have got the number.
 fn runs(pid: u32, of: &str) -> bool {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&command).contains(of)
-}
-
-fn full(root: &Path) -> Option<String> {
-    let disk = rustix::fs::statvfs(root).ok()?;
-    // etcd and the status need some room to write at all.
-    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
-    (room < 64 * 1024).then(|| {
-        format!(
-            "the disk of {} is full: members end when they cannot write, and this status cannot be written; make room",
-            root.display()
-        )
-    })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -423,5 +439,39 @@ mod tests {
             (backup.pid, backup.ended.as_deref()),
             (None, Some("its process is gone"))
         );
+    }
+
+    #[test]
+    fn an_agent_that_says_nothing_is_said_to_be_silent() {
+        let told = |seconds, pid, running| {
+            let mut status = healthy();
+            status.supervisor.running = running;
+            let backup = status.backup.as_mut().unwrap();
+            (backup.pid, backup.archive) = (pid, "file:///a".to_owned());
+            backup.report = Some(serde_json::json!({ "writtenAt": WRITTEN }));
+            // What was written before the reader looked is replaced.
+            status.problems = vec!["BackupSilent: old".to_owned()];
+            let mut problems = after(seconds, status).problems;
+            problems.retain(|problem| problem.starts_with("BackupSilent"));
+            problems
+        };
+        let gone = told(0, Some(u32::MAX), true);
+        assert!(
+            gone[0].starts_with("BackupSilent: the backup agent does not run"),
+            "{gone:?}"
+        );
+        assert!(told(0, Some(u32::MAX), false).is_empty(), "nothing is to run");
+        let status = BackupStatus {
+            report: Some(serde_json::json!({ "writtenAt": WRITTEN })),
+            ..BackupStatus::default()
+        };
+        let written: jiff::Timestamp = WRITTEN.parse().unwrap();
+        let later = written + jiff::SignedDuration::from_secs(30);
+        assert_eq!(status.silent_for(later), Some(Duration::from_secs(30)));
+        assert_eq!(
+            status.silent_for(written - jiff::SignedDuration::from_secs(30)),
+            Some(Duration::ZERO)
+        );
+        assert_eq!(BackupStatus::default().silent_for(later), None);
     }
 }

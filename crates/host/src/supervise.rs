@@ -7,14 +7,15 @@
 //! Never: two supervisors of one root; an effect before its journal is stored; a plan carried out that the check
 //! refuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use quorate_core::model::{MemberName, Ordinal, Outcome, StepKind, StepResult, Time};
+use quorate_core::model::{Ordinal, Outcome, StepKind, StepResult, Time};
+use quorate_core::reason::BlockReason;
 use quorate_core::rotation::Proven;
 use quorate_core::standing::Standing;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
@@ -28,10 +29,10 @@ use crate::find::Places;
 use crate::ground::Ground;
 use crate::journal::Journal;
 use crate::manifest::{self, Manifest};
-use crate::ports::Asked;
-use crate::problems::Problems;
+use crate::problems::{Problems, problem};
+use crate::registry::Registry;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, event_log, log, observe, ports};
+use crate::{Error, Root, certs, event_log, log, ports};
 
 mod certify;
 
@@ -54,6 +55,8 @@ pub struct Options {
     pub etcd: Option<PathBuf>,
     /// The cache of etcd binaries; the usual one where none is named.
     pub cache: Option<PathBuf>,
+    /// Where the roots of this machine are recorded; the usual directory where none is named.
+    pub registry: Option<PathBuf>,
     /// The program that launches members with `launch-member --spec JSON`: `/proc/self/exe`.
     pub launcher: PathBuf,
 }
@@ -113,6 +116,8 @@ struct Supervision<E> {
     /// What stands in the way, as far as it was logged.
     standing: Standing,
     asides: Vec<Aside>,
+    /// The certificates when they were last looked at.
+    certificates: certs::Stamp,
     backup: Companion,
     _lock: File,
 }
@@ -122,7 +127,8 @@ impl<E: FnMut(Event)> Supervision<E> {
     async fn begin(options: Options, events: E) -> Result<Supervision<E>, Error> {
         let root = Root::at(&options.root)?;
         if !root.journal().exists() {
-            foresee(&root, &options)?;
+            let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
+            ports::foresee(&root, &manifest.cluster, Registry::at(options.registry.clone()))?;
         }
         root.prepare()?;
         let lock = control::lock(&root).await?;
@@ -150,6 +156,11 @@ impl<E: FnMut(Event)> Supervision<E> {
         let launcher = launcher(&options.launcher)?;
         let backup = Companion::new(launcher.clone(), root.clone());
         let mut ground = Ground::new(root, journal, cluster, launcher, places);
+        ground.registry = Registry::at(options.registry.clone());
+        let unregistered = ground
+            .registry
+            .as_ref()
+            .map(|registry| registry.enter(&ground.root));
         if ground.journal.memory.bootstrap.is_none() {
             // A cluster that has yet to begin: say at once what is missing for it.
             ground.etcd(manifest::spec(&ground.cluster, "").version).await?;
@@ -172,10 +183,17 @@ impl<E: FnMut(Event)> Supervision<E> {
             shown: BTreeSet::new(),
             standing: Standing::default(),
             asides: Vec::new(),
+            certificates: certs::Stamp::new(),
             backup,
             _lock: lock,
         };
         supervision.asides = asides::list(&supervision.ground.root);
+        if let Some(Err(error)) = unregistered {
+            supervision.line(format!(
+                "the ports are not reserved for this root, another cluster may take them while it is stopped: {}",
+                error.chain()
+            ));
+        }
         supervision.judge_manifest();
         supervision.take_over()?;
         supervision.certify().await?;
@@ -209,10 +227,10 @@ impl<E: FnMut(Event)> Supervision<E> {
         for ended in self.ground.runner.ended() {
             self.tell_end(ended.ordinal, &ended.exit);
         }
-        self.problems.ports = problem(self.ground.assign_ports());
+        let choosing = self.choose_ports().await;
         let adopted = self.take_over();
         if self.rotating || certs::rotation_asked(&self.ground.root) {
-            self.problems.upkeep = problem(self.certify().await);
+            self.look_at_certificates().await;
         }
         let last = self.last.take();
         let began = Instant::now();
@@ -226,7 +244,9 @@ impl<E: FnMut(Event)> Supervision<E> {
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
         let named = |ordinal| self.ground.name(ordinal);
         event_log::standing(&self.spec.name, named, &plan, &mut self.standing);
-        if self.arm(&plan) && self.remember(memory) {
+        let remembered = self.arm(&plan) && self.remember(memory);
+        drop(choosing);
+        if remembered {
             self.show(&observed, &plan);
             self.carry_out(&observed, &plan).await;
         } else {
@@ -235,6 +255,18 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.show(&observed, &plan);
         self.tend_backup();
         plan.next_look
+    }
+
+    /// Chooses ports for members that have none. What is returned is held until they are in the journal, where other
+    /// roots see them.
+    async fn choose_ports(&mut self) -> Option<File> {
+        let missing = self.ground.lacks_ports();
+        let choosing = match &self.ground.registry {
+            Some(registry) if missing => registry.lock().await,
+            _ => None,
+        };
+        self.problems.ports = problem(self.ground.assign_ports());
+        choosing
     }
 
     fn tend_backup(&mut self) {
@@ -326,11 +358,12 @@ impl<E: FnMut(Event)> Supervision<E> {
             manifest: self.manifest.path().to_owned(),
             supervisor: self.own.clone(),
         };
-        let status = Status {
+        let mut status = Status {
             asides: self.asides.clone(),
             backup: self.backup.status(),
             ..pass.status()
         };
+        status.look_at_disk();
         self.tell_news(&status);
         let fresh = |(shown, at): &(Status, Instant)| *shown == status && at.elapsed() < STATUS_REFRESH;
         if self.written.as_ref().is_some_and(fresh) {
@@ -395,6 +428,9 @@ impl<E: FnMut(Event)> Supervision<E> {
             }
             if Instant::now() >= self.upkeep_due {
                 self.upkeep().await;
+            } else if self.ground.journal.tls && self.certificates != certs::stamp(&self.ground.root) {
+                self.look_at_certificates().await;
+                return;
             }
             self.tend_backup();
             if Instant::now() >= deadline {
@@ -407,7 +443,13 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.line(format!("{} was read again", self.manifest.path().display()));
         self.ground.cluster = self.manifest.cluster.clone();
         self.judge_manifest();
-        self.problems.upkeep = problem(self.certify().await);
+        self.look_at_certificates().await;
+    }
+
+    async fn look_at_certificates(&mut self) {
+        let looked = self.certify().await;
+        let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
+        self.problems.upkeep = problem(looked).into_iter().map(wrong).collect();
     }
 
     /// What the manifest says that cannot be: it is broken, or asks to change what was decided for good.
@@ -436,7 +478,7 @@ impl<E: FnMut(Event)> Supervision<E> {
     async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + UPKEEP;
         self.asides = asides::list(&self.ground.root);
-        self.problems.upkeep = problem(self.certify().await);
+        self.look_at_certificates().await;
         for ordinal in self.ground.ordinals() {
             let path = self.ground.root.log(&self.ground.name(ordinal));
             if let Err(error) = log::bound(&path) {
@@ -509,24 +551,6 @@ impl<E: FnMut(Event)> Supervision<E> {
     }
 }
 
-/// What would keep a new cluster from beginning, said before anything is made for it.
-fn foresee(root: &Root, options: &Options) -> Result<(), Error> {
-    let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
-    let host = &manifest.cluster.host;
-    let asked = Asked {
-        client: host.client_port,
-        peer: host.peer_port,
-    };
-    let ordinals = (0..manifest.cluster.replicas).map(Ordinal).collect();
-    for (ordinal, ports) in ports::assign(&BTreeMap::new(), &ordinals, asked)? {
-        if let Some(why) = observe::taken(ports) {
-            let member = MemberName::of(&manifest.cluster.name, ordinal).to_string();
-            return Err(Error::PortTaken { member, why });
-        }
-    }
-    Ok(())
-}
-
 fn own(root: &Root, manifest: &Path) -> Result<SupervisorStatus, Error> {
     let pid = std::process::id();
     let since = status::rfc3339(now());
@@ -553,8 +577,4 @@ fn launcher(path: &Path) -> Result<PathBuf, Error> {
 /// The planner wants to know how these ended.
 fn reported(step: &Step) -> bool {
     step.changes_membership() || matches!(step, Step::MoveLeader { .. } | Step::Start { .. })
-}
-
-fn problem<T>(result: Result<T, Error>) -> Vec<String> {
-    result.err().map(|error| error.chain()).into_iter().collect()
 }

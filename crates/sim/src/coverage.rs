@@ -41,6 +41,18 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
         "a machine keeps what it holds. The worlds of Kubernetes reach it",
     ),
     (
+        "step",
+        "Grow",
+        "a machine has no storage that grows. The worlds of Kubernetes reach it",
+    ),
+    (
+        "wait",
+        "StorageGrowing",
+        "a machine has no storage that grows. The worlds of Kubernetes reach it",
+    ),
+    ("wait", "CaLost", "the model's members speak plain text"),
+    ("block", "LoginRefused", "the model's etcd has no users"),
+    (
         "block",
         "VolumeDeletionPending",
         "a directory is deleted at once; only Kubernetes waits for the last pod. The worlds of pods reach it",

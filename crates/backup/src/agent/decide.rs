@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::instance::Instance;
 use super::schedule::Schedule;
 use crate::log::Head;
 use crate::{Origin, Point, Restored};
@@ -228,11 +229,22 @@ pub enum Standing {
     StandBy,
 }
 
-/// What a sign of life means.
+/// An agent that wants to write.
+#[derive(Debug, Clone, Copy)]
+pub struct Claimant<'a> {
+    pub instance: &'a Instance,
+    /// Another has taken over from it before.
+    pub relieved: bool,
+    /// The user asked for it.
+    pub take_over: bool,
+}
+
+/// What the last heartbeat means. `ended`: the process that wrote it provably has; `unchanged`: for how long there was no
+/// other. That two agents have the same name says nothing: two may be started on one machine.
 pub fn standing(
     head: Option<&Head>,
-    me: &str,
-    relieved: bool,
+    me: Claimant<'_>,
+    ended: bool,
     unchanged: Duration,
     now: Timestamp,
 ) -> Standing {
@@ -240,7 +252,13 @@ pub fn standing(
     match head.filter(|head| head.number > 0) {
         None => claim("no agent wrote before".to_owned()),
         Some(head) if head.every == 0 => claim(format!("{} stopped", head.writer)),
-        Some(head) if head.writer == me && !relieved => claim("it was this agent's before".to_owned()),
+        Some(head) if head.instance.as_ref() == Some(me.instance) && !me.relieved => {
+            claim("it was this agent's before".to_owned())
+        }
+        Some(head) if ended => claim(format!("the process of {} has ended", head.writer)),
+        Some(head) if me.take_over && !me.relieved => {
+            claim(format!("it was told to take over from {}", head.writer))
+        }
         Some(head) if unchanged >= SILENT || now.duration_since(head.at) > LONG_SILENT => {
             claim(format!("{} is silent", head.writer))
         }
@@ -481,19 +499,49 @@ mod tests {
             at: at(1000),
             every,
             sample: None,
+            instance: Some(Instance {
+                run: u64::from(writer != "me"),
+                ..Instance::default()
+            }),
         };
         let now = at(1030);
         let zero = Duration::ZERO;
-        let claims = |standing| matches!(standing, Standing::Claim(_));
-        assert!(claims(standing(None, "me", false, zero, now)));
-        assert!(claims(standing(Some(&head("other", 0)), "me", false, zero, now)));
-        assert!(claims(standing(Some(&head("me", 10)), "me", false, zero, now)));
-        // Relieved by one of the same name, it does not take back at once.
-        assert!(!claims(standing(Some(&head("me", 10)), "me", true, zero, now)));
+        let instance = Instance::default();
+        let me = Claimant {
+            instance: &instance,
+            relieved: false,
+            take_over: false,
+        };
+        let relieved = Claimant { relieved: true, ..me };
+        let claims = |head: Option<&Head>, me, ended, unchanged, now| {
+            matches!(standing(head, me, ended, unchanged, now), Standing::Claim(_))
+        };
+        assert!(claims(None, me, false, zero, now));
+        assert!(claims(Some(&head("other", 0)), me, false, zero, now));
+        assert!(claims(Some(&head("me", 10)), me, false, zero, now));
+        // It does not take back at once what another has taken from it.
+        assert!(!claims(Some(&head("me", 10)), relieved, false, zero, now));
         let other = head("other", 10);
-        assert!(!claims(standing(Some(&other), "me", false, zero, now)));
-        assert!(claims(standing(Some(&other), "me", false, SILENT, now)));
-        assert!(claims(standing(Some(&other), "me", false, zero, at(5000))));
+        assert!(!claims(Some(&other), me, false, zero, now));
+        assert!(claims(Some(&other), me, true, zero, now));
+        assert!(claims(Some(&other), me, false, SILENT, now));
+        assert!(claims(Some(&other), me, false, zero, at(5000)));
+        // One of the same name is another all the same, and so is one of an older version, which does not say who it is.
+        let namesake = Head {
+            instance: None,
+            ..head("me", 10)
+        };
+        assert!(!claims(Some(&namesake), me, false, zero, now));
+        let told = Claimant {
+            take_over: true,
+            ..me
+        };
+        assert!(claims(Some(&other), told, false, zero, now));
+        let again = Claimant {
+            take_over: true,
+            ..relieved
+        };
+        assert!(!claims(Some(&other), again, false, zero, now), "once");
     }
 
     #[test]

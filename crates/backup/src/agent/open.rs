@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cluster::Cluster;
-use super::decide::{self, Standing, Timeline};
+use super::decide::{self, Claimant, Standing, Timeline};
 use super::status::{Board, State};
-use crate::log::{Head, Log};
+use crate::log::Log;
 use crate::object::Key;
 use crate::{Archive, CreateOnly, Error, Origin, Store};
 
@@ -126,15 +126,16 @@ pub enum Claimed {
     Elsewhere,
 }
 
-/// Becomes the agent that writes, once no other does. `relieved`: another has taken over from this one before.
+/// Becomes the agent that writes, once no other does.
 pub async fn claim(
     place: &mut Place,
     opening: Opening<'_>,
-    mut relieved: bool,
+    mut claimant: Claimant<'_>,
     board: &Board,
     stop: &mut watch::Receiver<bool>,
 ) -> Result<Claimed, Error> {
-    let mut last: Option<Head> = None;
+    place.log.set_instance(claimant.instance.clone());
+    let mut last: Option<(Timestamp, u64)> = None;
     let mut since = Instant::now();
     let mut waited = false;
     loop {
@@ -145,12 +146,16 @@ pub async fn claim(
             Err(Error::Damaged { .. }) => None,
             Err(error) => return Err(error),
         };
-        if head != last {
+        // Commands raise its number, which is no sign of life.
+        let beat = head.as_ref().map(|head| (head.at, head.epoch));
+        if beat != last {
             since = Instant::now();
-            last.clone_from(&head);
+            last = beat;
         }
+        let other = head.as_ref().and_then(|head| head.instance.as_ref());
+        let ended = other.is_some_and(|other| claimant.instance.sees_end_of(other));
         let now = Timestamp::now();
-        match decide::standing(head.as_ref(), opening.writer, relieved, since.elapsed(), now) {
+        match decide::standing(head.as_ref(), claimant, ended, since.elapsed(), now) {
             Standing::Claim(_) if waited && !is_still(place, opening).await? => {
                 tracing::info!("the cluster's history goes elsewhere now; the archive is opened anew");
                 return Ok(Claimed::Elsewhere);
@@ -159,7 +164,7 @@ pub async fn claim(
                 Ok(epoch) => return Ok(Claimed::Epoch(epoch)),
                 Err(error @ Error::Fenced { .. }) => {
                     tracing::info!(%error, "another agent was faster");
-                    relieved = true;
+                    claimant.relieved = true;
                 }
                 Err(error) => return Err(error),
             },
@@ -168,7 +173,11 @@ pub async fn claim(
                 let state = State::StandingBy { writer };
                 board.update(|status| {
                     if status.state != state {
-                        tracing::info!(?state, "another agent writes this archive; this one stands by");
+                        tracing::info!(
+                            ?state,
+                            silent_after = ?decide::SILENT,
+                            "another agent writes this archive; this one stands by and takes over when that one is silent"
+                        );
                         status.state = state;
                     }
                 });

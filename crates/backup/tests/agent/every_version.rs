@@ -91,7 +91,10 @@ async fn rows_are_etcds_own() {
         // And after a crash.
         agent.kill().await;
         let revision = write(&endpoint, 5).await;
-        let agent = world.agent().await;
+        // Its process is this one, and lives: that it has ended is for us to know.
+        let mut options = world.options().await;
+        options.take_over = true;
+        let agent = Agent::start(options);
         let status = agent.until_archived(revision).await;
         assert_eq!(status.fulls, 0, "{status:#?}");
         assert_eq!(status.epoch, Some(3));

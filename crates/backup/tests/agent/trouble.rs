@@ -291,8 +291,18 @@ async fn agents_meet() {
     .await;
     let revision = puts(&endpoint, 5).await;
     one.until_archived(revision).await;
-    // One of the same name takes over at once: it is the first one, started anew as far as it can know.
-    let again = world.agent_named("one").await;
+    // One of the same name is another all the same: it stands by, unless it is told to take over.
+    let namesake = world.agent_named("one").await;
+    namesake
+        .until("standing by", |status| {
+            matches!(status.state, State::StandingBy { .. })
+        })
+        .await;
+    namesake.stop().await.unwrap();
+    assert_eq!(one.board.status().state, State::Writing);
+    let mut options = world.options().await;
+    options.take_over = true;
+    let again = Agent::start(options);
     again
         .until("writing", |status| status.state == State::Writing)
         .await;

@@ -143,7 +143,10 @@ pub struct Run {
     /// Write how it is to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub status_file: Option<PathBuf>,
-    /// What this agent is called; one that is started anew takes over from one of the same name
+    /// Take over at once from an agent that still runs, instead of standing by until it is silent for a minute
+    #[arg(long)]
+    pub take_over: bool,
+    /// What this agent is called
     #[arg(long, value_name = "NAME", hide = true)]
     pub writer: Option<String>,
     /// End when the process that started this one does

@@ -1,24 +1,44 @@
-//! `quorate explain [REASON]`: the page of a reason, or the list of all.
+//! `quorate explain [REASON]`: the page of a reason, or the list of all. What is true only on a host, or only on
+//! Kubernetes, is left out where it is known that the reason was seen on the other.
 
-use quorate_core::reason;
+use std::path::PathBuf;
+
+use quorate_core::reason::{self, SeenOn};
 
 use crate::arguments;
 use crate::failure::Failure;
 use crate::render::{paragraph, style};
-use crate::say;
+use crate::{roots, say};
 
 /// Prints the page or the list.
-pub fn run(arguments: &arguments::Explain) -> Result<(), Failure> {
+pub fn run(root: Option<PathBuf>, arguments: &arguments::Explain) -> Result<(), Failure> {
     let Some(asked) = &arguments.reason else {
         say::print(&list());
         return Ok(());
     };
     match reason::explain(asked) {
         Some((_, text)) => {
-            say::print(&page(text));
+            match seen_on(root, arguments.on) {
+                Some(seen) => say::print(&page(&reason::page_on(text, seen))),
+                None => say::print(&page(text)),
+            }
             Ok(())
         }
         None => Err(unknown(asked)),
+    }
+}
+
+/// Where the reason was seen, as far as that can be known.
+fn seen_on(root: Option<PathBuf>, named: Option<arguments::SeenOn>) -> Option<SeenOn> {
+    match named {
+        Some(arguments::SeenOn::Host) => Some(SeenOn::Host),
+        Some(arguments::SeenOn::Kubernetes) => Some(SeenOn::Kubernetes),
+        // Every container of a pod has it.
+        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Some(SeenOn::Kubernetes),
+        None => {
+            let root = roots::resolve(root).ok()?;
+            root.journal().exists().then_some(SeenOn::Host)
+        }
     }
 }
 

@@ -55,6 +55,7 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
         manifest: Some(manifest),
         etcd,
         cache: None,
+        registry: None,
         launcher: PathBuf::from("/proc/self/exe"),
     };
     let (served, stopping) = (Notify::new(), Notify::new());

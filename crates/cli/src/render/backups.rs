@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use quorate_backup::agent::SILENT;
 use quorate_host::BackupStatus;
 use serde_json::Value;
 
@@ -41,8 +42,9 @@ fn how(report: &Value, now: Timestamp) -> String {
     match report["state"].as_str() {
         Some("standingBy") => {
             format!(
-                "another agent writes it ({}); this one stands by",
-                report["writer"].as_str().unwrap_or("unknown")
+                "another agent writes it ({}); this one stands by, and takes over when that one is silent for {} s",
+                report["writer"].as_str().unwrap_or("unknown"),
+                SILENT.as_secs()
             )
         }
         Some("writing") => {
@@ -126,7 +128,9 @@ mod tests {
         let report = json!({"state": "standingBy", "writer": "b/agent"});
         assert_eq!(
             told(Some(1), Some(report)),
-            ["file:///a: another agent writes it (b/agent); this one stands by"]
+            [
+                "file:///a: another agent writes it (b/agent); this one stands by, and takes over when that one is silent for 60 s"
+            ]
         );
     }
 }

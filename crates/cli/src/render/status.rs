@@ -59,9 +59,18 @@ pub fn page(status: &Status) -> String {
     text += &section(
         "Problems",
         style::WARN,
-        status.problems.iter().map(|text| (String::new(), text.clone())),
+        status.problems.iter().map(|text| by_reason(text)),
     );
     text
+}
+
+/// A problem that has a page begins with its name.
+fn by_reason(text: &str) -> (String, String) {
+    let known = |name: &str| quorate_core::reason::names().any(|known| known == name);
+    match text.split_once(": ") {
+        Some((name, detail)) if known(name) => (name.to_owned(), detail.to_owned()),
+        _ => (String::new(), text.to_owned()),
+    }
 }
 
 /// What was set aside when members were replaced or went. Some of it is kept for as long as nobody deletes it.

@@ -175,3 +175,44 @@ fn a_long_log_begins_later_and_goes_on() {
     assert_eq!(restored["revision"], last);
     assert_eq!(sandbox.run(&["snapshot", "get", &dir, "key"]).succeeds(), "last");
 }
+
+/// Two on one machine have the same name; that is no reason to take over from one that is well.
+#[test]
+fn a_second_agent_stands_by_until_the_first_has_ended() {
+    let (sandbox, other) = (Sandbox::new(), Sandbox::new());
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
+    let archive = url(&sandbox.path("archive"));
+    let writes = |status: &Value| status["state"] == "writing";
+    let stands_by = |status: &Value| status["state"] == "standingBy";
+    let mut first = Agent::start(&sandbox, &archive, &etcd, &[]);
+    first.catch_up(&etcd);
+    let mut second = Agent::start(&other, &archive, &etcd, &[]);
+    let standing = second.until("it stands by", stands_by);
+    assert!(
+        standing["writer"]
+            .as_str()
+            .is_some_and(|writer| writer.ends_with("/agent")),
+        "{standing}"
+    );
+    assert!(
+        second
+            .log()
+            .contains("stands by and takes over when that one is silent")
+    );
+    etcd.ctl(&["put", "a", "1"]);
+    first.catch_up(&etcd);
+    assert!(writes(&first.status()) && stands_by(&second.status()));
+    // Killed, it gives no last heartbeat: that its process has ended is enough.
+    first.kill();
+    second.until("it writes", writes);
+    etcd.ctl(&["put", "a", "2"]);
+    second.catch_up(&etcd);
+    let mut third = Agent::start(&sandbox, &archive, &etcd, &["--take-over"]);
+    third.until("it writes", writes);
+    second.until("it stands by again", stands_by);
+    etcd.ctl(&["put", "a", "3"]);
+    third.catch_up(&etcd);
+    third.stop();
+    second.until("it writes again", writes);
+    second.stop();
+}

@@ -137,6 +137,42 @@ fn a_follower_is_saved(up: &Up) {
     assert_eq!(saved["size"], length);
 }
 
+/// One that hangs runs all the same: that backups are current is not to be read from its process.
+fn a_silent_agent_is_shown(up: &Up) {
+    let agent = up.status()["backup"]["pid"].as_u64().expect("an agent runs");
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &agent.to_string()]).status();
+        assert!(sent.unwrap().success());
+    };
+    let silent = |status: &Value| {
+        let problems = status["problems"].as_array().expect("a list");
+        problems.iter().any(|problem| {
+            problem
+                .as_str()
+                .is_some_and(|text| text.starts_with("BackupSilent: "))
+        })
+    };
+    let until = |what: &str, wanted: bool| {
+        await_that(what, LIMIT, || {
+            let status = up.status();
+            match silent(&status) == wanted {
+                true => Ok(()),
+                false => Err(status.to_string()),
+            }
+        });
+    };
+    assert!(!silent(&up.status()));
+    signal("-STOP");
+    until("a silent agent is shown", true);
+    let told = up.run(&["status"]);
+    assert!(
+        told.succeeds().contains("quorate explain BackupSilent"),
+        "{told:?}"
+    );
+    signal("-CONT");
+    until("an agent that goes on is not silent", false);
+}
+
 #[test]
 fn up_look_change_kill_stop() {
     let mut up = Up::start(1);
@@ -208,6 +244,8 @@ fn up_look_change_kill_stop() {
     up.run(&["redeploy", "--reason", "test", "--wait", "--timeout", "3m"])
         .succeeds();
     assert_ne!(up.status()["members"][2]["pid"], before);
+
+    a_silent_agent_is_shown(&up);
 
     // The supervisor dies, the members do not.
     up.signal("-KILL");

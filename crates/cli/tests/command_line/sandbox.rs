@@ -64,7 +64,8 @@ impl Sandbox {
             .current_dir(self.directory.path());
         command
             .env("HOME", self.path("home"))
-            .env("QUORATE_ROOT", self.root());
+            .env("QUORATE_ROOT", self.root())
+            .env("QUORATE_REGISTRY", self.path("registry"));
         command
             .env("QUORATE_CACHE", self.path("cache"))
             .env("PATH", self.path("no-bin"));

@@ -1,6 +1,6 @@
 //! The command line itself, and commands where there is no cluster.
 
-use crate::sandbox::{Sandbox, leave_status};
+use crate::sandbox::{Sandbox, leave_status, told};
 
 const COMMANDS: [&str; 16] = [
     "up",
@@ -130,4 +130,29 @@ fn logs_of_a_cluster_that_is_down() {
         "{status:?}"
     );
     assert!(status.out.contains("etcd-0  -   voter  stopped"), "{status:?}");
+}
+
+/// A script that keeps the output must learn that it did not get it; who closed a pipe knows.
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.root()).unwrap();
+    leave_status(&sandbox.root(), "3.6.1");
+    for command in [
+        &["status"][..],
+        &["status", "-o", "json"],
+        &["logs", "etcd-0"],
+        &["explain"],
+        &["explain", "NoQuorum"],
+        &["install"],
+        &["version"],
+    ] {
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let run = told(sandbox.command(command).stdout(full()).output().unwrap());
+        run.fails(1, &["cannot write the output", "No space left"]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let unread = told(sandbox.command(command).stdout(writer).output().unwrap());
+        assert_eq!((unread.code, unread.err.as_str()), (0, ""), "{command:?}");
+    }
 }

@@ -312,8 +312,8 @@ impl Watch {
             // If it cannot be written, what is there stays: `fired`, which proves nothing, and that is safe.
             let _ = evidence::ended_without_data(path);
         }
-        let how = match log::last_line(&self.log) {
-            Some(line) if !asked => format!("{how}; last logged: {line}"),
+        let how = match log::last_words(&self.log) {
+            Some(line) if !asked => format!("{how}: {line}"),
             _ => how,
         };
         Ended {

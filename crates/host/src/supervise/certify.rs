@@ -8,15 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use quorate_client::{Address, prove};
 use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal};
+use quorate_core::reason::BlockReason;
 use quorate_core::rotation::{Proven, Stage};
 
 use super::{Event, Supervision};
 use crate::certs::{Keeper, May, Prepared};
-use crate::{Error, manifest};
+use crate::{Error, certs, manifest};
 
 impl<E: FnMut(Event)> Supervision<E> {
     /// Brings certificates up to date, and what depends on them.
     pub(super) async fn certify(&mut self) -> Result<(), Error> {
+        // Before they are looked at: what is changed meanwhile is looked at again.
+        self.certificates = certs::stamp(&self.ground.root);
         if !self.ground.journal.tls {
             self.spec = manifest::spec(&self.ground.cluster, "plain");
             return Ok(());
@@ -52,7 +55,8 @@ impl<E: FnMut(Event)> Supervision<E> {
             self.line(news.to_owned());
             prepared = keeper.prepare()?;
         }
-        self.problems.certificates = prepared.problem.into_iter().collect();
+        let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
+        self.problems.certificates = prepared.problem.map(wrong).into_iter().collect();
         self.rotating = prepared.stage != Stage::Steady;
         self.ground.clients.renew(Some(prepared.tls));
         self.spec = manifest::spec(&self.ground.cluster, &prepared.trusted);

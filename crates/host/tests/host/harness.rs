@@ -24,6 +24,8 @@ pub fn newest() -> String {
 pub struct Place {
     dir: tempfile::TempDir,
     pub lines: Arc<Mutex<Vec<String>>>,
+    pub registry: PathBuf,
+    disk: Option<SmallDisk>,
     _ports: Ports,
     _slot: Option<ClusterSlot>,
 }
@@ -31,6 +33,15 @@ pub struct Place {
 impl Place {
     /// A root with a manifest for `replicas` members of `version`, on leased ports.
     pub fn new(replicas: u32, version: &str) -> Place {
+        Place::on(replicas, version, None)
+    }
+
+    /// The same on a file system of its own of so many MiB.
+    pub fn on_small_disk(replicas: u32, version: &str, mebibytes: u32) -> Place {
+        Place::on(replicas, version, Some(mebibytes))
+    }
+
+    fn on(replicas: u32, version: &str, mebibytes: Option<u32>) -> Place {
         let slot = (replicas >= 3).then(ClusterSlot::acquire);
         let ports = Ports::lease();
         let base = ports.port(0);
@@ -39,10 +50,12 @@ impl Place {
             .tempdir()
             .unwrap();
         let place = Place {
-            dir,
             lines: Arc::default(),
+            registry: dir.path().join("registry"),
+            disk: mebibytes.map(|size| SmallDisk::mount(dir.path(), size)),
             _ports: ports,
             _slot: slot,
+            dir,
         };
         let text = quorate_api::default_manifest("t", replicas, &version.parse().unwrap());
         place.write_manifest(&format!(
@@ -72,6 +85,7 @@ impl Place {
             manifest: None,
             etcd: None,
             cache: default_cache(),
+            registry: Some(self.registry.clone()),
             launcher: PathBuf::from(env!("CARGO_BIN_EXE_quorate-launch-member")),
         }
     }
@@ -151,12 +165,45 @@ impl Drop for Place {
                 kill(pid as u32);
             }
         }
+        drop(self.disk.take());
         if std::thread::panicking() && std::env::var_os("HOST_TEST_KEEP").is_some() {
             self.dir.disable_cleanup(true);
         }
         if std::thread::panicking() || std::env::var_os("HOST_TEST_LINES").is_some() {
             eprintln!("{:#?}", self.lines.lock().unwrap());
         }
+    }
+}
+
+/// A file system in memory that can be filled.
+struct SmallDisk {
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(at: &Path, mebibytes: u32) -> SmallDisk {
+        let size = format!("size={mebibytes}m,mode=0700");
+        let mut mount = std::process::Command::new("mount");
+        let mounted = mount
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(at)
+            .output()
+            .unwrap();
+        assert!(
+            mounted.status.success(),
+            "a tmpfs must be mounted, which needs root: {mounted:?}"
+        );
+        SmallDisk { at: at.to_owned() }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: members that were just killed may still be on their way out.
+        let _ = std::process::Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.at)
+            .status();
     }
 }
 

@@ -11,3 +11,4 @@ mod launcher;
 mod refusals;
 mod rotation;
 mod trouble;
+mod truth;

@@ -249,9 +249,9 @@ fn ended(end: &k8s_openapi::api::core::v1::ContainerStateTerminated) -> String {
         Some(reason) if reason != "Error" => format!("{reason}, exit code {}", end.exit_code),
         _ => format!("exit code {}", end.exit_code),
     };
-    if let Some(line) = end.message.as_deref().and_then(|m| m.trim().lines().last()) {
+    if let Some(line) = end.message.as_deref().and_then(quorate_core::last_words) {
         how.push_str(": ");
-        how.extend(line.chars().take(300));
+        how.push_str(&line);
     }
     how
 }

@@ -17,8 +17,9 @@ use crate::arguments::backup::{AskHash, Run};
 use crate::failure::{Failure, chain};
 use crate::log_lines;
 
-/// How often what it says of itself is written.
+/// How often what it says of itself is written, if it changes, and how often at least: who reads it sees that it lives.
 const STATUS_PAUSE: Duration = Duration::from_secs(1);
+const STATUS_REFRESH: Duration = Duration::from_secs(5);
 /// How often it prunes, and how long after its start it does so first: a machine's clock may be set a while after that.
 const PRUNE_PAUSE: Duration = Duration::from_secs(3600);
 const PRUNE_FIRST: Duration = Duration::from_secs(900);
@@ -47,6 +48,7 @@ pub async fn run(root: Option<PathBuf>, arguments: Run) -> Result<(), Failure> {
         schedule,
         hash: hash(arguments.hash),
         adopt: arguments.new_timeline,
+        take_over: arguments.take_over,
         listen: arguments.metrics_listen,
         board: board.clone(),
         ..Options::new(store.clone(), cluster)
@@ -73,7 +75,7 @@ pub fn hash(asked: AskHash) -> agent::AskHash {
     }
 }
 
-/// Writes how it is whenever that changes. Never ends.
+/// Writes how it is, again and again. Never ends.
 async fn report(file: Option<&Path>, board: &Board) {
     let Some(file) = file else {
         return std::future::pending().await;
@@ -83,15 +85,20 @@ async fn report(file: Option<&Path>, board: &Board) {
     loop {
         ticks.tick().await;
         let status = board.status();
-        if last.as_ref() != Some(&status) {
+        let fresh = |(told, at): &(agent::Status, Instant)| *told == status && at.elapsed() < STATUS_REFRESH;
+        if !last.as_ref().is_some_and(fresh) {
             write(file, board);
-            last = Some(status);
+            last = Some((status, Instant::now()));
         }
     }
 }
 
 fn write(file: &Path, board: &Board) {
-    let text = serde_json::to_vec_pretty(&board.status()).unwrap_or_default();
+    let mut report = serde_json::to_value(board.status()).unwrap_or_default();
+    if let Some(fields) = report.as_object_mut() {
+        fields.insert("writtenAt".to_owned(), Timestamp::now().to_string().into());
+    }
+    let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
     if let Err(error) = durable::write_fast(file, &text) {
         tracing::debug!(error = chain(&error), "the status was not written");
     }
