@@ -106,7 +106,7 @@ fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while(
             place.edit_manifest("paused: true", "paused: true # still");
             let looked = place.status().updated_at;
             place.until("looked again", |s| s.updated_at > looked).await;
-            assert_eq!(cas(place.root()).trusted(), [former.clone()]);
+            assert_eq!(cas(place.root()).trusted(), [former.as_str()]);
             assert_eq!(pids(&place.status()), before, "nobody was stopped");
             place.edit_manifest("\n  paused: true # still", "");
             until("introduced", &place, |cas| cas.next().is_some()).await;
