@@ -116,7 +116,6 @@ pub(crate) struct Asked<'a> {
     /// What was to be made and was there already, or to be deleted and was not as it was seen.
     not_done: BTreeSet<String>,
     pub(crate) failures: Vec<Failed>,
-    /// Nobody answers.
     silent: bool,
 }
 

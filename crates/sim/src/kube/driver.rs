@@ -37,7 +37,6 @@ pub(super) enum Request {
 pub(super) enum Answer {
     Look(Answers),
     Change(Option<StepResult>),
-    /// The new resourceVersion.
     Status(Result<Option<String>, Failed>),
     Peer(Result<(), Failed>),
     Effect(Result<Did, Failed>),
