@@ -33,3 +33,35 @@ fn an_alarm_is_a_condition_and_a_warning_until_it_is_taken_back() {
     assert!(disarmed.status.success(), "{}", said(&disarmed));
     cluster.wait_for("the alarm taken back", |c| is_ready(c, 1, &version));
 }
+
+/// Without TLS quorate has no certificate that stands for root.
+#[test]
+fn with_authentication_enabled_it_says_what_it_needs_and_goes_on_with_the_password_in_a_secret() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("auth");
+    let cluster = namespace.create("c", &manifest("c", 1, &version));
+    cluster.await_ready(1, &version);
+    for command in [
+        &["user", "add", "root:hunter2"][..],
+        &["role", "add", "root"],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        let done = cluster.etcdctl(command);
+        assert!(done.status.success(), "{}", said(&done));
+    }
+    let message = cluster.await_condition("Blocked", "True", "LoginRefused");
+    assert!(message.contains("spec.auth.rootSecret"), "{message}");
+    namespace.must(&[
+        "create",
+        "secret",
+        "generic",
+        "etcd-root",
+        "--from-literal=password=hunter2",
+    ]);
+    let patched = cluster.patch(&serde_json::json!({"auth": {"rootSecret": "etcd-root"}, "replicas": 2}));
+    assert!(patched.status.success(), "{}", said(&patched));
+    cluster.await_ready(2, &version);
+    let picture = namespace.picture();
+    assert!(!picture.contains("hunter2"), "the password is told: {picture}");
+}

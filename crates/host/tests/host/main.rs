@@ -8,6 +8,7 @@ mod harness;
 mod adoption;
 mod bring_up;
 mod launcher;
+mod login;
 mod refusals;
 mod rotation;
 mod trouble;
