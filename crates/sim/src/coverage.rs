@@ -54,6 +54,11 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
     ("block", "LoginRefused", "the model's etcd has no users"),
     (
         "block",
+        "DiskFull",
+        "who reads the status looks at the disk, not the planner",
+    ),
+    (
+        "block",
         "VolumeDeletionPending",
         "a directory is deleted at once; only Kubernetes waits for the last pod. The worlds of pods reach it",
     ),

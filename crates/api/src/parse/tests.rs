@@ -99,6 +99,7 @@ spec:
     retention: [{for: 7d}, {for: 30d, every: 1d}]
   maintenance: {rollingChanges: true}
   host: {clientPort: 2379, peerPort: 2380, unitName: etcd, memoryLimitMB: 512, cpu: 500m}
+  auth: {rootSecret: etcd-root, passwordFile: /etc/quorate/root-password}
 "#;
 
 fn refused(text: &str) -> String {
@@ -148,6 +149,7 @@ fn every_field_is_read_and_known_by_name() {
         "spec.tls",
         "spec.tls.client",
         "spec.tls.peer",
+        "spec.auth",
         "spec.backup",
         "spec.maintenance",
         "spec.options",

@@ -40,3 +40,28 @@ pub(crate) fn auth(auth: Option<&Auth>, found: &mut Findings) -> (Option<String>
         file.filter(|_| found.ground == Ground::Host),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ground_has_its_own_place_for_the_password() {
+        let both = Auth {
+            root_secret: Some("s".to_owned()),
+            password_file: Some("/p".to_owned()),
+        };
+        let mut found = Findings::on(Ground::Kubernetes);
+        assert_eq!(auth(Some(&both), &mut found), (Some("s".to_owned()), None));
+        let mut found = Findings::on(Ground::Host);
+        assert_eq!(auth(Some(&both), &mut found), (None, Some(PathBuf::from("/p"))));
+        assert_eq!((found.faults.len(), found.warnings.len()), (0, 1));
+        let wrong = Auth {
+            root_secret: Some(String::new()),
+            password_file: Some("p".to_owned()),
+        };
+        let mut found = Findings::on(Ground::Host);
+        auth(Some(&wrong), &mut found);
+        assert_eq!(found.faults.len(), 2);
+    }
+}
