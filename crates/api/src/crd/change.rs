@@ -58,12 +58,19 @@ pub(super) fn storage(old: &ClusterSpec, new: &ClusterSpec) -> Option<Refusal> {
     if rolling && grows() {
         return None;
     }
-    let fix = if rolling {
+    let mut fix = if rolling {
         "only resources.requests.storage may change, and only grow."
     } else {
         "storage stays as it was when the cluster was made; with maintenance.rollingChanges: true it may grow."
-    };
-    of_nothing("spec.storage.volumeClaimTemplate", &before, &now, fix)
+    }
+    .to_owned();
+    if before.storage_class_name != now.storage_class_name {
+        fix.push_str(
+            " To correct the class of claims that are not bound yet, delete the EtcdCluster and those claims, and create it \
+             again.",
+        );
+    }
+    of_nothing("spec.storage.volumeClaimTemplate", &before, &now, &fix)
 }
 
 /// What pods carry stays, unless the cluster opted in.

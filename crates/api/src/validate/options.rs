@@ -15,6 +15,12 @@ const MOST_ELECTION_MS: i64 = 50_000;
 const ADVISED_QUOTA: u64 = 8 << 30;
 /// etcd advises against larger requests.
 const ADVISED_REQUEST: u64 = 10 << 20;
+/// Members take no message above 512 MiB of each other: a larger entry of the log could never be replicated.
+const MOST_REQUEST: u64 = 256 << 20;
+/// An empty database is some tens of KiB: with a smaller quota none would ever take a write.
+const LEAST_QUOTA: u64 = 1 << 20;
+/// etcd reads the quota as a signed number, and does not start with more.
+const MOST_QUOTA: u64 = i64::MAX as u64;
 /// What members tell each other of themselves is a request too; with less, none of them ever serves.
 const LEAST_REQUEST: u64 = 4 << 10;
 /// A longer time is more nanoseconds than etcd can count, and it does not start.
@@ -25,6 +31,16 @@ pub(crate) fn quota(quota: Option<&Quantity>, volume: u64, found: &mut Findings)
     let path = FieldPath::of("spec.quota");
     let bytes = storage::bytes(path.clone(), quota?, found);
     if bytes == 0 {
+        return None;
+    }
+    if !(LEAST_QUOTA..=MOST_QUOTA).contains(&bytes) {
+        let fix = "etcd takes no write with less and does not start with more; 2Gi is its default, 8Gi the most it advises.";
+        found.fault(
+            path,
+            quota?.as_str().to_owned(),
+            "at least 1Mi and less than 8Ei",
+            fix,
+        );
         return None;
     }
     if volume > 0 && bytes > volume {
@@ -72,6 +88,9 @@ pub(crate) fn options(options: Option<&Options>, found: &mut Findings) -> Option
         if (1..LEAST_REQUEST).contains(&bytes) {
             let fix = "With less, members cannot tell each other of themselves; 1536Ki is etcd's default.";
             found.fault(path, size.as_str().to_owned(), "at least 4Ki", fix);
+        } else if bytes > MOST_REQUEST {
+            let fix = "Members take no larger message of each other, and much larger ones overflow; 1536Ki is etcd's default.";
+            found.fault(path, size.as_str().to_owned(), "at most 256Mi", fix);
         } else if bytes > ADVISED_REQUEST {
             found.warn(
                 path,
