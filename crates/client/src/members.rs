@@ -5,6 +5,7 @@
 //! Never: a retry of a change whose effect is not known.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorate_core::model::{
@@ -68,6 +69,8 @@ impl Address {
 pub struct Members {
     tls: Option<Tls>,
     credentials: Option<Credentials>,
+    /// etcd has refused the last change for want of a user who may ask for it; in its words.
+    change_refused: Mutex<Option<String>>,
     endpoints: BTreeMap<Ordinal, (Address, Endpoint)>,
     /// Looks so far: the first few wait for a shorter time, until a quorum has answered.
     looks: usize,
@@ -107,8 +110,13 @@ impl Members {
     pub fn log_in(&mut self, credentials: Option<Credentials>) {
         if self.credentials != credentials {
             self.credentials = credentials;
+            *self.change_refused() = None;
             self.endpoints.clear();
         }
+    }
+
+    fn change_refused(&self) -> MutexGuard<'_, Option<String>> {
+        self.change_refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn endpoint(&mut self, ordinal: Ordinal, address: &Address) -> Option<Endpoint> {
@@ -154,7 +162,8 @@ impl Members {
         let view = crate::QuorumView::ask(&targets, limit.copied().unwrap_or(longest)).await;
         self.served |= view.member_list.is_some();
         self.looks = self.looks.saturating_add(1);
-        let login_refused = view.members.iter().find_map(login_refused);
+        let refused = self.change_refused().clone();
+        let login_refused = view.members.iter().find_map(login_refused).or(refused);
         let listed = view.member_list.as_ref();
         let mut statuses = BTreeMap::new();
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
@@ -213,7 +222,13 @@ impl Members {
             match endpoint.within(LIST_LIMIT / 2).member_list_linearizable().await {
                 Ok(list) => {
                     let members: Vec<Listed> = list.members.into_iter().map(in_list).collect();
-                    return change.ask(&endpoint.within(CHANGE_LIMIT), &members, basis).await;
+                    let asked = change.ask(&endpoint.within(CHANGE_LIMIT), &members, basis).await;
+                    let about_users = |error: &ClientError| {
+                        let refusal = error.refusal();
+                        refusal.is_about_users().then(|| refusal.to_string())
+                    };
+                    *self.change_refused() = asked.as_ref().err().and_then(about_users);
+                    return asked.unwrap_or_else(|error| refused(&error));
                 }
                 Err(error) => failures.push(error.chain()),
             }
@@ -274,12 +289,17 @@ impl Change<'_> {
         }
     }
 
-    async fn ask(&self, endpoint: &Endpoint, members: &[Listed], basis: Basis) -> StepResult {
+    async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        members: &[Listed],
+        basis: Basis,
+    ) -> Result<StepResult, ClientError> {
         if self.is_done(members) {
-            return StepResult::Done;
+            return Ok(StepResult::Done);
         }
         if Basis::of(members) != basis {
-            return StepResult::Refused(Refused::Moved);
+            return Ok(StepResult::Refused(Refused::Moved));
         }
         let asked = match self {
             Change::AddLearner(url) => endpoint
@@ -290,12 +310,14 @@ impl Change<'_> {
             Change::Remove(id) => endpoint.member_remove(id.0).await.map(drop),
         };
         match (self, asked) {
-            (_, Ok(())) => StepResult::Done,
-            (Change::Remove(_), Err(error)) if error.refusal() == Refusal::MemberNotFound => StepResult::Done,
-            (Change::Promote(_), Err(error)) if error.refusal() == Refusal::MemberNotLearner => {
-                StepResult::Done
+            (_, Ok(())) => Ok(StepResult::Done),
+            (Change::Remove(_), Err(error)) if error.refusal() == Refusal::MemberNotFound => {
+                Ok(StepResult::Done)
             }
-            (_, Err(error)) => refused(&error),
+            (Change::Promote(_), Err(error)) if error.refusal() == Refusal::MemberNotLearner => {
+                Ok(StepResult::Done)
+            }
+            (_, Err(error)) => Err(error),
         }
     }
 }

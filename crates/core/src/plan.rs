@@ -137,8 +137,9 @@ pub fn plan_with(
     }
     pass.learn();
     pass.keep_running();
+    let login_refused = pass.tell_login();
     if pass.quorum().is_none() {
-        if !pass.tell_login() {
+        if !login_refused {
             pass.without_quorum();
             pass.restart_after_lost_ca();
         }

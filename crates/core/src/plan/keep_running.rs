@@ -68,7 +68,7 @@ impl Pass<'_> {
 
     /// Says what is the matter with a member that runs and is not healthy.
     fn tell_ill(&mut self, ordinal: Ordinal, answers: bool) {
-        if self.observed.login_refused.is_some() {
+        if self.observed.login_refused.is_some() && self.quorum().is_none() {
             return; // It is told once, for all.
         }
         let name = self.spec.member_name(ordinal);

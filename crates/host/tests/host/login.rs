@@ -29,6 +29,7 @@ async fn goes_on_managing(version: &str) {
     etcd.role_add("root").await.unwrap();
     etcd.user_grant_role(&root, "root").await.unwrap();
     etcd.auth_enable().await.unwrap();
+    place.edit_manifest("replicas: 1", "replicas: 2");
 
     let refused = place
         .until("etcd does not let it in", |status| {
@@ -54,8 +55,6 @@ async fn goes_on_managing(version: &str) {
         })
         .await;
     std::fs::write(&password, "hunter2\n").unwrap();
-    place.until_ready().await;
-    place.edit_manifest("replicas: 1", "replicas: 2");
     let grown = place
         .until("it has grown", |status| status.ready && status.members.len() == 2)
         .await;
