@@ -83,8 +83,9 @@ fn growth(case: Case<'_>, found: &mut Vec<Violation>) {
     let Step::Grow { ordinal, storage, to } = step else {
         return;
     };
-    let views = case.observed.slots.values();
-    if steps.next().is_some() || views.filter_map(|v| v.storage.as_ref()).any(|s| s.size.grows()) {
+    let wanted = case.observed.slots.iter().filter(|(o, _)| case.spec.wants(**o));
+    let mut storages = wanted.filter_map(|(_, view)| view.storage.as_ref());
+    if steps.next().is_some() || storages.any(|s| s.size.grows()) {
         refuse(found, 5, format!("{step} beside that of another"));
     }
     let seen = case.observed.slots.get(ordinal).and_then(|v| v.storage.as_ref());
