@@ -54,6 +54,24 @@ impl Token {
 }
 
 impl Endpoint {
+    /// Goes on with the token that another member of the cluster gave, if it has none. A learner gives none itself, and
+    /// knows those of the others.
+    pub(crate) fn borrow_token(&self, other: &Endpoint) {
+        let borrowed = other.token().clone();
+        let mut held = self.token();
+        if held.is_none() {
+            *held = borrowed;
+        }
+    }
+
+    pub(crate) fn holds_token(&self) -> bool {
+        self.token().is_some()
+    }
+
+    pub(crate) fn forget_token(&self) {
+        *self.token() = None;
+    }
+
     /// The token to send with a request: the one held, or a first one.
     ///
     /// Authenticating needs a quorum, and a member's status must be readable without one: before its first

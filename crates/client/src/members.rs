@@ -157,6 +157,10 @@ impl Members {
         if targets.is_empty() {
             return Answers::default();
         }
+        if let Some(holder) = targets.iter().find(|target| target.endpoint.holds_token()) {
+            let others = targets.iter().filter(|target| target.label != holder.label);
+            others.for_each(|target| target.endpoint.borrow_token(&holder.endpoint));
+        }
         let [.., longest] = LOOK_LIMITS;
         let limit = LOOK_LIMITS.get(self.looks).filter(|_| !self.served);
         let view = crate::QuorumView::ask(&targets, limit.copied().unwrap_or(longest)).await;
@@ -167,7 +171,11 @@ impl Members {
         let listed = view.member_list.as_ref();
         let mut statuses = BTreeMap::new();
         for (ordinal, member) in ordinals.iter().zip(&view.members) {
-            let Ok(status) = &member.status else { continue };
+            let Ok(status) = &member.status else {
+                // If it was for the token, another is borrowed next time.
+                self.connected(*ordinal).iter().for_each(|e| e.forget_token());
+                continue;
+            };
             // A voter that has not applied its promotion yet calls itself a learner, and serves nobody.
             let votes = listed.is_some_and(|l| {
                 l.list
