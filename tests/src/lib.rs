@@ -4,11 +4,7 @@
 //! and read all the while; [`verdict::judge`] says whether an acknowledged write was lost or a read was stale.
 
 pub use quorate_testkit as etcd;
-
-/// Whether all cases are tried, as at night (`QUORATE_FULL=1`), or those few that the gate has time for.
-pub fn in_full() -> bool {
-    std::env::var_os("QUORATE_FULL").is_some_and(|value| value == "1")
-}
+pub use quorate_testkit::in_full;
 
 pub mod backup;
 pub mod clients;

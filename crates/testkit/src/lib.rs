@@ -32,5 +32,7 @@ pub use ports::{Addresses, Ports, free_port};
 pub use shared_cache::shared_directory;
 pub use slots::ClusterSlot;
 pub use stores::{Fault, Kind as StoreKind, Proxy, ServerCertificate, StoreServer};
-pub use versions::{binary, cache, minor, newest, newest_of_each_minor, oldest_and_newest, versions};
+pub use versions::{
+    binary, cache, in_full, minor, newest, newest_of_each_minor, oldest_and_newest, patches, versions,
+};
 pub use wait::{Awaited, await_that, await_that_async};

@@ -15,8 +15,23 @@ pub fn cache() -> PathBuf {
     })
 }
 
-/// Every version in the cache whose download was verified, oldest first.
+/// Whether all cases are tried, as at night (`QUORATE_FULL=1`), or those few that the gate has time for.
+pub fn in_full() -> bool {
+    std::env::var_os("QUORATE_FULL").is_some_and(|value| value == "1")
+}
+
+/// The versions on which a test runs that runs on every version, oldest first: of each minor the newest cached patch,
+/// [in full](in_full) every cached patch.
 pub fn versions() -> Vec<String> {
+    if in_full() {
+        patches()
+    } else {
+        newest_of_each_minor()
+    }
+}
+
+/// Every version in the cache whose download was verified, oldest first.
+pub fn patches() -> Vec<String> {
     let numbers =
         |version: &str| -> Option<Vec<u32>> { version.split('.').map(|part| part.parse().ok()).collect() };
     let mut found: Vec<(Vec<u32>, String)> = std::fs::read_dir(cache().join("etcd"))
@@ -45,14 +60,14 @@ pub fn minor(version: &str) -> u32 {
 /// The newest cached patch of a minor such as "3.6".
 pub fn newest(minor: &str) -> String {
     let prefix = format!("{minor}.");
-    let found = versions().into_iter().rfind(|v| v.starts_with(&prefix));
+    let found = patches().into_iter().rfind(|v| v.starts_with(&prefix));
     found.unwrap_or_else(|| panic!("no etcd {minor} in {}: run `make tools`", cache().display()))
 }
 
 /// The newest cached patch of every minor, oldest first.
 pub fn newest_of_each_minor() -> Vec<String> {
     let mut newest: Vec<String> = Vec::new();
-    for version in versions() {
+    for version in patches() {
         newest.retain(|other| minor(other) != minor(&version));
         newest.push(version);
     }
@@ -61,7 +76,7 @@ pub fn newest_of_each_minor() -> Vec<String> {
 
 /// The oldest and the newest cached version.
 pub fn oldest_and_newest() -> Vec<String> {
-    let mut all = versions();
+    let mut all = patches();
     let newest = all.pop();
     all.into_iter().take(1).chain(newest).collect()
 }

@@ -107,7 +107,7 @@ fn a_value_outlives_scaling_down_to_one_and_up_again() {
 
 #[test]
 fn a_patch_upgrade_is_done_within_two_minutes() {
-    let patches: Vec<String> = etcd::versions()
+    let patches: Vec<String> = etcd::patches()
         .into_iter()
         .filter(|v| v.starts_with("3.5."))
         .collect();

@@ -11,7 +11,7 @@ use quorate_tests::kube::traffic::Traffic;
 
 fn oldest(minor: &str) -> String {
     let prefix = format!("{minor}.");
-    let found = etcd::versions().into_iter().find(|v| v.starts_with(&prefix));
+    let found = etcd::patches().into_iter().find(|v| v.starts_with(&prefix));
     found.unwrap_or_else(|| panic!("no etcd {minor}: run `make tools`"))
 }
 
