@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{
     EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector,
     PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
     ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecretProjection, SecretVolumeSource,
-    SecurityContext, Volume, VolumeMount, VolumeProjection,
+    SecurityContext, TopologySpreadConstraint, Volume, VolumeMount, VolumeProjection,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use quorate_core::model::{Ordinal, Version};
 use quorate_pod::contract::{
@@ -63,7 +63,7 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
         affinity: pod.affinity.clone(),
         tolerations: pod.tolerations.clone(),
         node_selector: pod.node_selector.clone(),
-        topology_spread_constraints: pod.topology_spread_constraints.clone(),
+        topology_spread_constraints: spread(context),
         priority_class_name: pod.priority_class_name.clone(),
         image_pull_secrets: pod.image_pull_secrets.clone(),
         ..PodSpec::default()
@@ -76,6 +76,24 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
         }),
         spec: Some(spec),
     }
+}
+
+/// What the user chose. Where nothing was said about places, members prefer nodes that have none of the others.
+fn spread(context: &BuildContext<'_>) -> Option<Vec<TopologySpreadConstraint>> {
+    let pod = &context.cluster.pod;
+    if pod.affinity.is_some() || pod.topology_spread_constraints.is_some() {
+        return pod.topology_spread_constraints.clone();
+    }
+    Some(vec![TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        label_selector: Some(LabelSelector {
+            match_labels: Some(context.names.labels()),
+            ..LabelSelector::default()
+        }),
+        ..TopologySpreadConstraint::default()
+    }])
 }
 
 /// What the user chose, and ours where nothing was chosen. The volume belongs to the group that etcd runs in.
@@ -389,6 +407,31 @@ fn certificates(context: &BuildContext<'_>, ordinal: Ordinal) -> Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_prefer_other_nodes_unless_the_user_says_where() {
+        use crate::cluster::execute::tests::Ground0;
+        let ground = Ground0::new();
+        let spread = |change: &dyn Fn(&mut quorate_api::PodTemplate)| {
+            let mut cluster = ground.context().cluster.clone();
+            change(&mut cluster.pod);
+            super::spread(&BuildContext {
+                cluster: &cluster,
+                ..ground.context()
+            })
+        };
+        let ours = spread(&|_| {}).unwrap();
+        assert_eq!(ours.len(), 1);
+        assert_eq!(
+            ours[0].when_unsatisfiable, "ScheduleAnyway",
+            "on one node it still runs"
+        );
+        assert!(spread(&|pod| pod.affinity = Some(Default::default())).is_none());
+        assert_eq!(
+            spread(&|pod| pod.topology_spread_constraints = Some(vec![])),
+            Some(vec![])
+        );
+    }
 
     #[test]
     fn init_containers_ask_for_what_etcd_does_so_that_the_pod_asks_for_no_more() {
