@@ -1,7 +1,7 @@
 //! TLS material for talking to members.
 //!
 //! In: PEM, from files or bytes. Out: a checked [`Tls`], whose every error names the file it came from.
-//! The server is always verified against the given authority and by name; there is no way to skip it.
+//! The server is always verified against the given CA and by name; there is no way to skip it.
 //! Key bytes must never be printed.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use tonic::transport::{Certificate, ClientTlsConfig};
 /// Where the TLS material lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificates of the authorities that members' certificates are verified against.
+    /// Certificates of the CAs that members' certificates are verified against.
     pub ca: PathBuf,
     /// Our own certificate chain and key, where members demand client certificates.
     pub identity: Option<IdentityFiles>,

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use quorate_client::{Identity, Tls};
 use quorate_core::model::MemberName;
 use quorate_core::rotation::{Move, Seen, Stage, next};
-use quorate_pki::{Authority, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPaths, Policy, Wanted};
+use quorate_pki::{Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPaths, Policy, Wanted};
 
 use crate::status::Certs;
 use crate::{Error, Root};
@@ -200,7 +200,7 @@ impl Keeper<'_> {
         }
     }
 
-    fn issue(&self, ca: &Authority) -> Result<Identity, Error> {
+    fn issue(&self, ca: &Ca) -> Result<Identity, Error> {
         let leaf = Leaf {
             common_name: ROOT,
             cluster_name: self.cluster,

@@ -88,7 +88,7 @@ impl Names {
     }
 
     /// The Secret with the CA. It outlives the EtcdCluster, like the claims.
-    pub fn authority_secret(&self) -> String {
+    pub fn ca_secret(&self) -> String {
         format!("{}-ca", self.cluster)
     }
 

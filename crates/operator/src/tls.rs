@@ -4,7 +4,7 @@
 //! Secrets to what they should be. Never: a key in an error, an event or a status; a moment in which two members do
 //! not trust each other ([`quorate_core::rotation`]).
 
-pub mod authority;
+pub mod cas;
 pub mod follow;
 pub mod own;
 pub mod sans;
@@ -49,7 +49,7 @@ pub struct Lifetimes {
     /// Lifetimes, and when leaves are renewed.
     pub policy: Policy,
     /// A CA with less than this left is replaced: more than its leaves live, so that none is cut short.
-    pub authority_renewal: Duration,
+    pub ca_renewal: Duration,
     /// How long a stage of a replacement lasts at least, so that clients can take up what changed.
     pub overlap: Duration,
 }
@@ -63,7 +63,7 @@ impl Default for Lifetimes {
                 leaf_lifetime: 365 * DAY,
                 renew_before: 120 * DAY,
             },
-            authority_renewal: 730 * DAY,
+            ca_renewal: 730 * DAY,
             overlap: DAY,
         }
     }

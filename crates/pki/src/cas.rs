@@ -21,7 +21,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::Error;
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::examine::PairPem;
 use crate::files::{self, Dir, Kind};
 use crate::inspect::{self, CertInfo};
@@ -40,9 +40,9 @@ struct Trusted {
 #[derive(Debug)]
 pub struct Cas {
     /// Who signs; `None` if its key is lost.
-    signer: Option<Authority>,
+    signer: Option<Ca>,
     /// Who is trusted already and will sign.
-    next: Option<Authority>,
+    next: Option<Ca>,
     /// The signer first, the next last.
     trusted: Vec<Trusted>,
     asked: bool,
@@ -58,13 +58,13 @@ impl Cas {
             Some(key) => signer(&trusted, &key),
             None => None,
         };
-        let is = |authority: &Authority, ca: &Trusted| authority.info().fingerprint == ca.info.fingerprint;
+        let is = |one: &Ca, ca: &Trusted| one.info().fingerprint == ca.info.fingerprint;
         if let Some(signer) = &signer {
             trusted.sort_by_key(|ca| !is(signer, ca));
         }
         let next = pair(&layout.next_ca().cert, &layout.next_ca().key)?;
         let next = next.filter(|next| {
-            let signs = |signer: &Authority| signer.info().fingerprint == next.info().fingerprint;
+            let signs = |signer: &Ca| signer.info().fingerprint == next.info().fingerprint;
             next.info().not_after > now && !signer.as_ref().is_some_and(signs)
         });
         if let Some(next) = &next {
@@ -93,16 +93,16 @@ impl Cas {
     }
 
     /// Who signs; `None` if its key is lost.
-    pub fn signer(&self) -> Option<&Authority> {
+    pub fn signer(&self) -> Option<&Ca> {
         self.signer.as_ref()
     }
 
     /// Who is trusted already and will sign, while a rotation introduces it.
-    pub fn next(&self) -> Option<&Authority> {
+    pub fn next(&self) -> Option<&Ca> {
         self.next.as_ref()
     }
 
-    pub(crate) fn into_signer(self) -> Option<Authority> {
+    pub(crate) fn into_signer(self) -> Option<Ca> {
         self.signer
     }
 
@@ -169,7 +169,7 @@ impl Cas {
         lifetime: Duration,
         now: SystemTime,
     ) -> Result<(), Error> {
-        let made = Authority::make(cluster_name, lifetime, now)?;
+        let made = Ca::make(cluster_name, lifetime, now)?;
         Dir::open(dir)?.write_next(made.pem())
     }
 
@@ -280,21 +280,21 @@ fn read_all(path: &Path, now: SystemTime) -> Result<Vec<Trusted>, Error> {
 }
 
 /// The one of `trusted` that `key` is of.
-fn signer(trusted: &[Trusted], key: &[u8]) -> Option<Authority> {
+fn signer(trusted: &[Trusted], key: &[u8]) -> Option<Ca> {
     trusted.iter().find_map(|ca| {
         let pem = PairPem {
             cert: ca.pem.clone(),
             key: key.to_vec(),
         };
-        Authority::read(&pem).ok()
+        Ca::read(&pem).ok()
     })
 }
 
-fn pair(cert: &Path, key: &Path) -> Result<Option<Authority>, Error> {
+fn pair(cert: &Path, key: &Path) -> Result<Option<Ca>, Error> {
     let (Some(cert), Some(key)) = (files::read(cert)?, files::read(key)?) else {
         return Ok(None);
     };
-    Ok(Authority::read(&PairPem { cert, key }).ok())
+    Ok(Ca::read(&PairPem { cert, key }).ok())
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

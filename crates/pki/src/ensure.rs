@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::Error;
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::cas::{self, Cas};
 use crate::examine::{self, Pair, Timing};
 use crate::files::{self, Dir, Kind};
@@ -33,8 +33,8 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         layout: Layout::new(dir),
         timing: Timing { now, policy },
     };
-    let ca = pass.authority(wanted)?;
-    let mut pairs = vec![ca.report];
+    let ensured = pass.ca(wanted)?;
+    let mut pairs = vec![ensured.report];
     for member in &wanted.members {
         let leaf = Leaf {
             common_name: &member.name,
@@ -42,8 +42,8 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
             sans: member.sans.clone(),
             usages: LeafUsages::ServerAndClient,
         };
-        pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ca.authority)?);
-        pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &ca.authority)?);
+        pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ensured.ca)?);
+        pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &ensured.ca)?);
     }
     // quorate's own first: the client's may have been its own, and root's, before there were two.
     for (role, name) in [(Role::Root, ROOT), (Role::Client, wanted.client_name.as_str())] {
@@ -53,12 +53,12 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
             sans: BTreeSet::new(),
             usages: LeafUsages::Client,
         };
-        pairs.push(pass.leaf(role, &leaf, &ca.authority)?);
+        pairs.push(pass.leaf(role, &leaf, &ensured.ca)?);
     }
     Ok(Report {
         ca_changed: pairs[0].made(),
-        ca_fingerprint: ca.authority.info().fingerprint,
-        moved_aside: ca.moved_aside,
+        ca_fingerprint: ensured.ca.info().fingerprint,
+        moved_aside: ensured.moved_aside,
         clock_behind: Some(pairs[0].not_before).filter(|begin| *begin > now),
         pairs,
     })
@@ -70,38 +70,38 @@ struct Pass<'a> {
     timing: Timing<'a>,
 }
 
-struct Ca {
-    authority: Authority,
+struct Ensured {
+    ca: Ca,
     report: PairReport,
     moved_aside: Vec<PathBuf>,
 }
 
 impl Pass<'_> {
-    fn authority(&self, wanted: &Wanted) -> Result<Ca, Error> {
+    fn ca(&self, wanted: &Wanted) -> Result<Ensured, Error> {
         let paths = self.layout.ca();
         let cas = Cas::read(self.layout.dir(), self.timing.now)?;
         let bundle = cas.bundle();
-        let Some(authority) = cas.into_signer() else {
+        let Some(ca) = cas.into_signer() else {
             return self.replace(wanted, paths);
         };
         cas::publish(&self.dir, &bundle)?;
-        let report = self.kept(Role::Ca, paths, authority.info())?;
-        Ok(Ca {
-            authority,
+        let report = self.kept(Role::Ca, paths, ca.info())?;
+        Ok(Ensured {
+            ca,
             report,
             moved_aside: Vec::new(),
         })
     }
 
     /// Another CA in place of what is there, at once.
-    fn replace(&self, wanted: &Wanted, paths: PairPaths) -> Result<Ca, Error> {
-        let why = match examine::authority(&paths, self.timing)? {
+    fn replace(&self, wanted: &Wanted, paths: PairPaths) -> Result<Ensured, Error> {
+        let why = match examine::ca(&paths, self.timing)? {
             Err(why) => why,
             Ok(pair) => Why::Expired {
                 until: pair.info.not_after,
             },
         };
-        let made = issue::authority(
+        let made = issue::ca(
             &wanted.cluster_name,
             self.timing.policy.ca_lifetime,
             self.timing.now,
@@ -113,19 +113,19 @@ impl Pass<'_> {
         self.dir.remove(&self.layout.next_ca().cert)?;
         let report = self.put(Role::Ca, paths, &made, why)?;
         cas::publish(&self.dir, &made.pem.cert)?;
-        Ok(Ca {
-            authority: Authority::of(made)?,
+        Ok(Ensured {
+            ca: Ca::of(made)?,
             report,
             moved_aside,
         })
     }
 
-    fn leaf(&self, role: Role, leaf: &Leaf<'_>, authority: &Authority) -> Result<PairReport, Error> {
+    fn leaf(&self, role: Role, leaf: &Leaf<'_>, ca: &Ca) -> Result<PairReport, Error> {
         let paths = self.layout.of(&role);
-        match examine::leaf(&paths, leaf, authority, self.timing)? {
+        match examine::leaf(&paths, leaf, ca, self.timing)? {
             Ok(pair) => self.kept(role, paths, &pair.info),
             Err(why) => {
-                let made = issue::leaf(leaf, authority, self.timing.policy.leaf_lifetime, self.timing.now)?;
+                let made = issue::leaf(leaf, ca, self.timing.policy.leaf_lifetime, self.timing.now)?;
                 self.put(role, paths, &made, why)
             }
         }

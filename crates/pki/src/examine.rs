@@ -12,7 +12,7 @@ use rcgen::KeyPair;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::inspect::{self, CertInfo, Usage};
 use crate::issue::{Leaf, LeafUsages};
 use crate::layout::PairPaths;
@@ -64,7 +64,7 @@ impl Timing<'_> {
 }
 
 /// The CA. One that begins in the future is good: see [`crate::Report::clock_behind`].
-pub(crate) fn authority(paths: &PairPaths, timing: Timing<'_>) -> Result<Verdict, Error> {
+pub(crate) fn ca(paths: &PairPaths, timing: Timing<'_>) -> Result<Verdict, Error> {
     Ok(load(paths)?.and_then(|pair| may_sign(pair, timing)))
 }
 
@@ -87,34 +87,29 @@ pub(crate) fn signs(pair: &Pair) -> Result<(), Why> {
     })
 }
 
-/// A leaf that should say `wanted` and be signed by `authority`.
+/// A leaf that should say `wanted` and be signed by `ca`.
 pub(crate) fn leaf(
     paths: &PairPaths,
     wanted: &Leaf<'_>,
-    authority: &Authority,
+    ca: &Ca,
     timing: Timing<'_>,
 ) -> Result<Verdict, Error> {
-    let judge = |pair: Pair| match fault(&pair, wanted, authority, timing) {
+    let judge = |pair: Pair| match fault(&pair, wanted, ca, timing) {
         Some(why) => Err(why),
         None => Ok(pair),
     };
     Ok(load(paths)?.and_then(judge))
 }
 
-/// What is wrong with a leaf that should say `wanted` and be signed by `authority`.
-pub(crate) fn fault(
-    pair: &Pair,
-    wanted: &Leaf<'_>,
-    authority: &Authority,
-    timing: Timing<'_>,
-) -> Option<Why> {
+/// What is wrong with a leaf that should say `wanted` and be signed by `ca`.
+pub(crate) fn fault(pair: &Pair, wanted: &Leaf<'_>, ca: &Ca, timing: Timing<'_>) -> Option<Why> {
     let info = &pair.info;
     if info.is_ca || !usages_fit(&info.usages, wanted.usages) {
         return Some(Why::WrongUsage {
             found: info.usages.clone(),
         });
     }
-    if !signed_by(&pair.der, &authority.der) {
+    if !signed_by(&pair.der, &ca.der) {
         return Some(Why::NotSignedByCa);
     }
     if info.sans != wanted.sans {
@@ -128,15 +123,13 @@ pub(crate) fn fault(
         return Some(Why::WrongName { found, wanted });
     }
     // Under a CA that is not valid yet either, it is the clock that is wrong, and no new leaf would help.
-    if info.not_before > timing.now && authority.info.not_before <= timing.now {
+    if info.not_before > timing.now && ca.info.not_before <= timing.now {
         return Some(Why::NotYetValid {
             from: info.not_before,
         });
     }
     // One that ends with its CA would not live longer if it were made anew; it is the CA's turn.
-    timing
-        .ending(info)
-        .filter(|_| info.not_after < authority.info.not_after)
+    timing.ending(info).filter(|_| info.not_after < ca.info.not_after)
 }
 
 fn usages_fit(found: &[Usage], wanted: LeafUsages) -> bool {

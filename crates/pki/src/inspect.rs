@@ -17,7 +17,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-use crate::authority::describe_all;
+use crate::ca::describe_all;
 use crate::wanted::San;
 use crate::{Error, files};
 

@@ -12,7 +12,7 @@ use rcgen::{
 };
 use time::OffsetDateTime;
 
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::examine::{Pair, PairPem};
 use crate::wanted::San;
 use crate::{Error, inspect};
@@ -41,7 +41,7 @@ pub enum LeafUsages {
 }
 
 /// A new CA, valid from a little before `now`.
-pub(crate) fn authority(cluster_name: &str, lifetime: Duration, now: SystemTime) -> Result<Pair, Error> {
+pub(crate) fn ca(cluster_name: &str, lifetime: Duration, now: SystemTime) -> Result<Pair, Error> {
     let mut params = common("quorate CA", cluster_name)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
@@ -49,13 +49,8 @@ pub(crate) fn authority(cluster_name: &str, lifetime: Duration, now: SystemTime)
     finish("the CA", params, now, end, |params, key| params.self_signed(key))
 }
 
-/// A new leaf signed by `authority`, valid from a little before `now`.
-pub(crate) fn leaf(
-    leaf: &Leaf<'_>,
-    authority: &Authority,
-    lifetime: Duration,
-    now: SystemTime,
-) -> Result<Pair, Error> {
+/// A new leaf signed by `ca`, valid from a little before `now`.
+pub(crate) fn leaf(leaf: &Leaf<'_>, ca: &Ca, lifetime: Duration, now: SystemTime) -> Result<Pair, Error> {
     let mut params = common(leaf.common_name, leaf.cluster_name)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
@@ -84,9 +79,9 @@ pub(crate) fn leaf(
     let end = now
         .checked_add(lifetime)
         .ok_or(Error::Time)?
-        .min(authority.info.not_after);
+        .min(ca.info.not_after);
     finish(leaf.common_name, params, now, end, |params, key| {
-        params.signed_by(key, &authority.issuer)
+        params.signed_by(key, &ca.issuer)
     })
 }
 

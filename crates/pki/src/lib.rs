@@ -1,4 +1,4 @@
-//! Certificates of an etcd cluster: an [`Authority`] in memory, and [`ensure`], which keeps all of a local cluster in
+//! Certificates of an etcd cluster: an [`Ca`] in memory, and [`ensure`], which keeps all of a local cluster in
 //! one directory with it.
 //!
 //! In: a directory, what the cluster needs ([`Wanted`]), for how long ([`Policy`]) and the time.
@@ -22,7 +22,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod authority;
+mod ca;
 mod cas;
 mod ensure;
 mod error;
@@ -34,7 +34,7 @@ mod layout;
 mod report;
 mod wanted;
 
-pub use authority::{Authority, describe_all};
+pub use ca::{Ca, describe_all};
 pub use cas::{Cas, ask_for_rotation, forget_rotation, restore_trust};
 pub use ensure::ensure;
 pub use error::Error;

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use quorate_pki::{
-    Authority, Cas, Layout, MemberIdentity, Policy, Wanted, ask_for_rotation, ensure, forget_rotation,
-    restore_trust,
+    Ca, Cas, Layout, MemberIdentity, Policy, Wanted, ask_for_rotation, ensure, forget_rotation, restore_trust,
 };
 
 fn wanted() -> Wanted {
@@ -165,7 +164,7 @@ fn a_ca_that_someone_deleted_or_replaced_stays_trusted() {
     restore_trust(&dir, now).unwrap();
     let cas = Cas::read(&dir, now).unwrap();
     assert_eq!((cas.trusted(), cas.signer().is_some()), (first.clone(), true));
-    let another = Authority::make("demo", Duration::from_secs(86_400), now).unwrap();
+    let another = Ca::make("demo", Duration::from_secs(86_400), now).unwrap();
     fs::write(&ca.cert, &another.pem().cert).unwrap();
     fs::write(&ca.key, &another.pem().key).unwrap();
     restore_trust(&dir, now).unwrap();

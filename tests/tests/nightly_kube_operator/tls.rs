@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use quorate_client::{Identity, Tls};
-use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
+use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San};
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::changes::rotate_ca;
@@ -20,7 +20,7 @@ fn a_cluster_made_again_keeps_its_ca() {
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
-    let (id, authority) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
+    let (id, ca) = (cluster.cluster_id(), secret_value(&namespace, "c-ca", "ca.crt"));
     namespace.must(&["delete", "etcdcluster", "c"]);
     namespace.wait_for("all but the data and the CA gone", || {
         let left = namespace.names(&["secrets", "-l", &cluster.selector()]);
@@ -29,7 +29,7 @@ fn a_cluster_made_again_keeps_its_ca() {
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     cluster.await_ready(3, &version);
     assert_eq!((cluster.cluster_id(), cluster.value("k")), (id, "v".to_owned()));
-    assert_eq!(secret_value(&namespace, "c-ca", "ca.crt"), authority);
+    assert_eq!(secret_value(&namespace, "c-ca", "ca.crt"), ca);
 }
 
 /// A certificate that was lost is made anew, and shown by the member without a restart.
@@ -65,7 +65,7 @@ fn seed() -> u64 {
 /// All members trust both CAs before one of the new one's certificates is shown, and show only those before the
 /// old one is dropped, whenever the operator dies.
 #[test]
-fn another_authority_loses_no_write_though_the_operator_is_killed() {
+fn another_ca_loses_no_write_though_the_operator_is_killed() {
     let bed = Bed::get();
     let _alone = bed.alone();
     let version = etcd::newest("3.6");
@@ -117,7 +117,7 @@ fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
 /// The CA deleted together with a member's certificates and the clients': the member goes by those of another
 /// until the next CA signs, and a quorum is there throughout.
 #[test]
-fn a_lost_authority_is_replaced_though_a_member_has_no_certificates() {
+fn a_lost_ca_is_replaced_though_a_member_has_no_certificates() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("tls-lent");
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
@@ -137,7 +137,7 @@ fn a_lost_authority_is_replaced_though_a_member_has_no_certificates() {
 }
 
 /// A certificate as users make theirs: good for all members and for clients.
-fn issued(authority: &Authority, namespace: &Namespace) -> PairPem {
+fn issued(ca: &Ca, namespace: &Namespace) -> PairPem {
     let space = &namespace.name;
     let hosts = (0..3).map(|n| format!("c-{n}.c.{space}.svc"));
     let others = [format!("c-client.{space}.svc"), "localhost".to_owned()];
@@ -148,8 +148,7 @@ fn issued(authority: &Authority, namespace: &Namespace) -> PairPem {
         sans: sans.map(|name| San::parse(&name).expect("a name")).collect(),
         usages: LeafUsages::ServerAndClient,
     };
-    authority
-        .issue(&leaf, Duration::from_secs(24 * 3600), SystemTime::now())
+    ca.issue(&leaf, Duration::from_secs(24 * 3600), SystemTime::now())
         .expect("a certificate")
 }
 
@@ -179,19 +178,14 @@ const OWN: &str = "  tls: {client: {secretName: mine-client}, peer: {secretName:
 /// A CA of the user's, replaced at one stroke: the members refuse each other, which is said, and what it says to
 /// do helps.
 #[test]
-fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
+fn what_to_do_is_said_when_the_users_ca_is_replaced_at_one_stroke() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("tls-stroke");
     let replace = || {
-        let made = Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
-        let authority = made.expect("a CA");
+        let made = Ca::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
+        let ca = made.expect("a CA");
         for name in ["mine-client", "mine-peer"] {
-            put_whole(
-                &namespace,
-                name,
-                &issued(&authority, &namespace),
-                &authority.pem().cert,
-            );
+            put_whole(&namespace, name, &issued(&ca, &namespace), &ca.pem().cert);
         }
     };
     replace();
@@ -223,10 +217,10 @@ fn what_to_do_is_said_when_the_users_authority_is_replaced_at_one_stroke() {
 fn the_users_own_certificates_are_shown_and_followed() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("tls-own");
-    let make = || Authority::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
-    let authority = make().expect("a CA");
-    let ca = &authority.pem().cert;
-    let (client, peer) = (issued(&authority, &namespace), issued(&authority, &namespace));
+    let make = || Ca::make("mine", Duration::from_secs(48 * 3600), SystemTime::now());
+    let signer = make().expect("a CA");
+    let ca = &signer.pem().cert;
+    let (client, peer) = (issued(&signer, &namespace), issued(&signer, &namespace));
     let whole = |name: &str, pair: &PairPem, ca: &[u8]| put_whole(&namespace, name, pair, ca);
     whole("mine-client", &client, ca);
     let incomplete: [(&str, &[u8]); 2] = [("tls.crt", &peer.cert), ("tls.key", &peer.key)];
@@ -260,7 +254,7 @@ fn the_users_own_certificates_are_shown_and_followed() {
     );
 
     let running = cluster.pod_uids(3);
-    let renewed = issued(&authority, &namespace);
+    let renewed = issued(&signer, &namespace);
     whole("mine-client", &renewed, ca);
     namespace.wait_for("the renewed certificate shown by all", || {
         let all = ["c-0", "c-1", "c-2"].map(|member| shown_certificate(&cluster, member));

@@ -80,10 +80,10 @@ fn operator_log(bed: &Bed) -> String {
     format!("{:?}\n{}", trusted(bed), bed.operator_log(40))
 }
 
-/// Waits until both configurations trust the Secret's authority and no other, and it is not `former`.
+/// Waits until both configurations trust the Secret's CA and no other, and it is not `former`.
 fn await_trust(bed: &Bed, former: &str) {
     bed.wait_for(
-        "both configurations trust the one authority",
+        "both configurations trust the one CA",
         || operator_log(bed),
         || {
             let own = value(bed, "ca.crt");
@@ -136,18 +136,18 @@ fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() 
     let before = pods(bed);
     assert_eq!(before.len(), 1);
 
-    let authority = value(bed, "ca.crt");
+    let ca = value(bed, "ca.crt");
     bed.must(&["-n", OPERATOR_NAMESPACE, "delete", "secret", SECRET]);
-    await_trust(bed, &authority);
+    await_trust(bed, &ca);
     bed.await_webhook();
 
-    let authority = value(bed, "ca.crt");
+    let ca = value(bed, "ca.crt");
     for kind in CONFIGURATIONS {
         let wipe = r#"[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]"#;
         bed.must(&["patch", kind, CONFIGURATION, "--type=json", "-p", wipe]);
     }
     await_trust(bed, "");
-    assert_eq!(value(bed, "ca.crt"), authority, "nothing else was wrong");
+    assert_eq!(value(bed, "ca.crt"), ca, "nothing else was wrong");
     bed.await_webhook();
 
     let leaf = value(bed, "tls.crt");
@@ -160,7 +160,7 @@ fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() 
             (now.len() > 100 && now != leaf).then_some(())
         },
     );
-    assert_eq!(value(bed, "ca.crt"), authority, "of the same authority");
+    assert_eq!(value(bed, "ca.crt"), ca, "of the same CA");
     bed.await_webhook();
 
     bed.must(&[
@@ -171,7 +171,7 @@ fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() 
         SECRET,
         "etcd.improbable.io/rotate=now",
     ]);
-    await_trust(bed, &authority);
+    await_trust(bed, &ca);
     bed.wait_for(
         "the replacement at its end",
         || operator_log(bed),
@@ -184,14 +184,14 @@ fn whatever_becomes_of_its_certificate_it_is_believed_again_without_a_restart() 
     bed.await_webhook();
     assert_eq!(pods(bed), before, "nobody was restarted");
 
-    let authority = value(bed, "ca.crt");
+    let ca = value(bed, "ca.crt");
     let stream = install_stream();
     for flags in [&[][..], &["--server-side", "--force-conflicts"]] {
         let applied = bed.kubectl_with(&[&["apply", "-f", "-"], flags].concat(), &stream);
         assert!(applied.status.success(), "{}", said(&applied));
         // Not blanked, or if another way of applying did own the field, put back at once.
         await_trust(bed, "");
-        assert_eq!(value(bed, "ca.crt"), authority, "kubectl apply {flags:?}");
+        assert_eq!(value(bed, "ca.crt"), ca, "kubectl apply {flags:?}");
     }
     bed.await_operator();
     bed.await_webhook();

@@ -166,7 +166,7 @@ impl Whereabouts {
         let endpoint = &self.endpoint;
         if cause.contains("certificate") {
             return Failure::other(format!(
-                "the certificate of {endpoint} is not trusted: {cause}; give its authority with ca=FILE"
+                "the certificate of {endpoint} is not trusted: {cause}; give its CA with ca=FILE"
             ));
         }
         let why = match kind {

@@ -1,7 +1,7 @@
 //! Whom a store's certificate may be from.
 //!
-//! In: the address' `ca=FILE`. Out: a client that trusts that authority and no other; without one, whom the machine trusts;
-//! on a machine that knows none, as in an image that holds nothing but us, the public authorities.
+//! In: the address' `ca=FILE`. Out: a client that trusts that CA and no other; without one, whom the machine trusts;
+//! on a machine that knows none, as in an image that holds nothing but us, the public CAs.
 //! Never: a certificate that is not checked.
 
 use std::path::Path;
@@ -11,14 +11,14 @@ use object_store::{Certificate, ClientOptions};
 
 use crate::Error;
 
-/// An authority's file is small; a bundle of all public ones has a quarter of this.
+/// A CA's file is small; a bundle of all public ones has a quarter of this.
 const LIMIT: u64 = 1 << 20;
 
 pub(super) fn trusting(ca: Option<&Path>, client: ClientOptions) -> Result<ClientOptions, Error> {
     one_crypto_provider();
     let certificates = match ca {
         Some(path) => read(path).map_err(|source| Error::File {
-            doing: "read the certificate authority in",
+            doing: "read the CA in",
             path: path.to_owned(),
             source,
         })?,
@@ -28,7 +28,7 @@ pub(super) fn trusting(ca: Option<&Path>, client: ClientOptions) -> Result<Clien
             public.filter_map(|der| Certificate::from_der(der).ok()).collect()
         }
     };
-    // These and no others: a private authority is given for a server that no public one may speak for.
+    // These and no others: a private CA is given for a server that no public one may speak for.
     let client = client.with_no_system_certificates(true);
     Ok(certificates
         .into_iter()

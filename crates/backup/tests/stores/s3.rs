@@ -214,12 +214,12 @@ async fn an_endpoint_where_nothing_is() {
     );
 }
 
-/// An authority and a certificate of it for this machine.
+/// A CA and a certificate of it for this machine.
 fn certificate(home: &Path, name: &str) -> (PathBuf, ServerCertificate) {
     let key = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&key).unwrap();
+    let ca = params.self_signed(&key).unwrap();
     let issuer = rcgen::Issuer::new(params, key);
     let own_key = rcgen::KeyPair::generate().unwrap();
     let own = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -233,18 +233,18 @@ fn certificate(home: &Path, name: &str) -> (PathBuf, ServerCertificate) {
         certificate: write(".crt", own.pem()),
         key: write(".key", own_key.serialize_pem()),
     };
-    (write("-ca.crt", authority.pem()), files)
+    (write("-ca.crt", ca.pem()), files)
 }
 
 #[tokio::test]
-async fn tls_with_an_authority_of_its_own() {
+async fn tls_with_a_ca_of_its_own() {
     let home = tempfile::tempdir().unwrap();
-    let (authority, files) = certificate(home.path(), "right");
+    let (ca, files) = certificate(home.path(), "right");
     let (other, _) = certificate(home.path(), "other");
     let server = StoreServer::start_tls(&files);
     server.make_bucket("bucket");
     let url = |ca: &Path| format!("{}&ca={}", server.url("bucket", "x"), ca.display());
-    let store = open(&url(&authority)).await;
+    let store = open(&url(&ca)).await;
     assert_eq!(store.create("a", noise(10, 1)).await.unwrap(), Created::New);
     assert_eq!(store.get("a", 10).await.unwrap(), noise(10, 1));
     for url in [url(&other), server.url("bucket", "x")] {
@@ -255,10 +255,5 @@ async fn tls_with_an_authority_of_its_own() {
     }
     let missing = quorate_backup::StoreUrl::parse(&url(&home.path().join("none"))).unwrap();
     let error = quorate_backup::Store::open(&missing, &hasty()).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("cannot read the certificate authority in"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cannot read the CA in"), "{error}");
 }

@@ -83,7 +83,7 @@ pub struct Members {
 /// How members are spoken to.
 #[derive(Debug, Args)]
 pub struct Secrets {
-    /// The authorities that their certificates are verified against
+    /// The CAs that their certificates are verified against
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
     /// The certificate to ask with

@@ -63,7 +63,7 @@ pub struct Save {
     /// The one member to ask
     #[arg(long, alias = "endpoint", value_name = "URL")]
     pub endpoints: Option<String>,
-    /// The authorities that its certificate is verified against
+    /// The CAs that its certificate is verified against
     #[arg(long, value_name = "FILE", requires = "endpoints")]
     pub cacert: Option<PathBuf>,
     /// The certificate to ask with

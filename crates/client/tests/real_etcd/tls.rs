@@ -8,13 +8,13 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsa
 
 use crate::member::{Plan, eventually};
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+struct Ca(CertifiedIssuer<'static, KeyPair>);
 
-impl Authority {
-    fn new() -> Authority {
+impl Ca {
+    fn new() -> Ca {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        Ca(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
     fn pem(&self) -> Vec<u8> {
@@ -34,7 +34,7 @@ impl Authority {
     }
 }
 
-fn write(dir: &Path, authority: &Authority, server: &Identity, client: &Identity) -> TlsFiles {
+fn write(dir: &Path, ca: &Ca, server: &Identity, client: &Identity) -> TlsFiles {
     let file = |name: &str, pem: &[u8]| {
         let path = dir.join(name);
         std::fs::write(&path, pem).unwrap();
@@ -43,7 +43,7 @@ fn write(dir: &Path, authority: &Authority, server: &Identity, client: &Identity
     file("server.crt", &server.cert_pem);
     file("server.key", &server.key_pem);
     TlsFiles {
-        ca: file("ca.crt", &authority.pem()),
+        ca: file("ca.crt", &ca.pem()),
         identity: Some(IdentityFiles {
             cert: file("client.crt", &client.cert_pem),
             key: file("client.key", &client.key_pem),
@@ -54,12 +54,12 @@ fn write(dir: &Path, authority: &Authority, server: &Identity, client: &Identity
 #[tokio::test]
 async fn verified_on_both_sides() {
     use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
-    let authority = Authority::new();
+    let ca = Ca::new();
     // etcd dials itself with its server certificate, so that one must also serve as a client's.
-    let server = authority.issue(&["127.0.0.1", "localhost"], &[ServerAuth, ClientAuth]);
-    let client = authority.issue(&["quorate"], &[ClientAuth]);
+    let server = ca.issue(&["127.0.0.1", "localhost"], &[ServerAuth, ClientAuth]);
+    let client = ca.issue(&["quorate"], &[ClientAuth]);
     let dir = tempfile::tempdir().unwrap();
-    let files = write(dir.path(), &authority, &server, &client);
+    let files = write(dir.path(), &ca, &server, &client);
     let path = |name: &str| dir.path().join(name).display().to_string();
     let flags = [
         format!("--cert-file={}", path("server.crt")),
@@ -81,7 +81,7 @@ async fn verified_on_both_sides() {
         let named = member.secure_endpoint(&good.clone().with_server_name("localhost"));
         named.status().await.unwrap();
 
-        let stranger = Tls::from_pem(Authority::new().pem(), Some(client.clone())).unwrap();
+        let stranger = Tls::from_pem(Ca::new().pem(), Some(client.clone())).unwrap();
         let misnamed = good.clone().with_server_name("elsewhere");
         for tls in [stranger, misnamed] {
             let error = member.secure_endpoint(&tls).put(b"a", b"b").await.unwrap_err();
@@ -92,7 +92,7 @@ async fn verified_on_both_sides() {
 
         // Under TLS 1.3 the server rejects a client's certificate only after the client believes itself
         // connected, so this may look like a connection lost during the request.
-        let anonymous = Tls::from_pem(authority.pem(), None).unwrap();
+        let anonymous = Tls::from_pem(ca.pem(), None).unwrap();
         let error = member.secure_endpoint(&anonymous).status().await.unwrap_err();
         let expected = [Refusal::Unreachable, Refusal::Disconnected];
         assert!(expected.contains(&error.refusal()), "{}", error.chain());

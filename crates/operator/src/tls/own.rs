@@ -13,7 +13,7 @@ use quorate_client::{Identity, Tls};
 use quorate_pki::describe_all;
 
 use super::Material;
-use super::authority::value;
+use super::cas::value;
 use crate::names::Names;
 
 /// What connections are made with. The client's certificate is the operator's too.
@@ -30,7 +30,7 @@ pub fn material(client: &Secret, peer: &Secret, now: SystemTime) -> Result<Mater
         if described("tls.crt")?[0].not_after <= now {
             return Err(format!(
                 "the certificate in Secret {:?} has ended, so members refuse each other and their clients; put a new one \
-                 there, of the same authority",
+                 there, of the same CA",
                 secret.name_any()
             ));
         }
@@ -82,18 +82,18 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use k8s_openapi::ByteString;
-    use quorate_pki::{Authority, Leaf, LeafUsages};
+    use quorate_pki::{Ca, Leaf, LeafUsages};
 
     use super::*;
 
-    fn secret(name: &str, authority: &Authority) -> Secret {
+    fn secret(name: &str, ca: &Ca) -> Secret {
         let leaf = Leaf {
             common_name: "mine",
             cluster_name: "c",
             sans: Default::default(),
             usages: LeafUsages::ServerAndClient,
         };
-        let pem = authority
+        let pem = ca
             .issue(&leaf, Duration::from_secs(600), SystemTime::now())
             .unwrap();
         let mut secret = Secret::default();
@@ -102,7 +102,7 @@ mod tests {
             [
                 ("tls.crt", pem.cert),
                 ("tls.key", pem.key),
-                ("ca.crt", authority.pem().cert.clone()),
+                ("ca.crt", ca.pem().cert.clone()),
             ]
             .map(|(key, value)| (key.to_owned(), ByteString(value)))
             .into(),
@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn another_authority_or_secret_restarts_members_and_another_leaf_does_not() {
-        let make = || Authority::make("c", Duration::from_secs(3600), SystemTime::now()).unwrap();
+    fn another_ca_or_secret_restarts_members_and_another_leaf_does_not() {
+        let make = || Ca::make("c", Duration::from_secs(3600), SystemTime::now()).unwrap();
         let (one, other) = (make(), make());
         let trusted =
             |client: &Secret, peer: &Secret| material(client, peer, SystemTime::now()).unwrap().trusted;
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let one = Authority::make("c", Duration::from_secs(3600), SystemTime::now()).unwrap();
+        let one = Ca::make("c", Duration::from_secs(3600), SystemTime::now()).unwrap();
         let mut lacking = secret("b", &one);
         lacking.data.as_mut().unwrap().remove("ca.crt");
         let why = material(&secret("a", &one), &lacking, SystemTime::now()).unwrap_err();

@@ -14,9 +14,9 @@ use kube::ResourceExt;
 use quorate_client::{Identity, Tls};
 use quorate_core::model::Ordinal;
 use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
-use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San, describe_all};
+use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San, describe_all};
 
-use super::authority::{Authorities, Trust, earlier, first, value};
+use super::cas::{Cas, Trust, earlier, first, value};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;
@@ -71,50 +71,49 @@ impl Keeper<'_> {
     pub fn keep(&self) -> Result<Kept, String> {
         let names = self.context.names;
         let mut kept = Kept::default();
-        let Some(secret) = self.secrets.get(&names.authority_secret()) else {
+        let Some(secret) = self.secrets.get(&names.ca_secret()) else {
             self.first(&mut kept.requests)?;
             return Ok(kept);
         };
-        let authorities = Authorities::read(secret)?;
-        self.usable(&authorities)?;
-        let mut good_until = authorities.due_at(self.lifetimes);
+        let cas = Cas::read(secret)?;
+        self.usable(&cas)?;
+        let mut good_until = cas.due_at(self.lifetimes);
         for ordinal in self.members {
-            good_until = good_until.min(self.member(*ordinal, &authorities, &mut kept.requests)?);
+            good_until = good_until.min(self.member(*ordinal, &cas, &mut kept.requests)?);
         }
-        good_until = good_until.min(self.clients(&authorities, &mut kept.requests)?);
+        good_until = good_until.min(self.clients(&cas, &mut kept.requests)?);
         self.leftovers(&mut kept.requests);
         self.labels(&mut kept.requests);
         let written = kept.requests.effects.is_empty();
-        kept.material = self.material(&authorities)?;
-        let at_rest = written && authorities.stage == Stage::Steady && !authorities.lost_ca;
+        kept.material = self.material(&cas)?;
+        let at_rest = written && cas.stage == Stage::Steady && !cas.lost_ca;
         kept.good_until = Some(good_until).filter(|_| at_rest);
-        if authorities.lost_ca && written {
-            kept.lost_ca = Some(authorities.no_strangers());
+        if cas.lost_ca && written {
+            kept.lost_ca = Some(cas.no_strangers());
             return Ok(kept);
         }
         let seen = Seen {
-            due: authorities.due(self.lifetimes, self.now),
+            due: cas.due(self.lifetimes, self.now),
             written,
-            proven: self.proven(&authorities),
+            proven: self.proven(&cas),
             // Clients that have lost their Secret wait for another, not for time to read it.
-            ripe: authorities.ripe(self.lifetimes, self.now)
-                || !self.secrets.contains_key(&names.client_secret()),
+            ripe: cas.ripe(self.lifetimes, self.now) || !self.secrets.contains_key(&names.client_secret()),
         };
-        self.rotate(&authorities, next(authorities.stage, seen), &mut kept);
+        self.rotate(&cas, next(cas.stage, seen), &mut kept);
         Ok(kept)
     }
 
     /// Has every member proven what this stage is for, in this stage?
-    fn proven(&self, of: &Authorities) -> bool {
+    fn proven(&self, of: &Cas) -> bool {
         let proven = self
             .proven
             .and_then(|proven| proven.now(of.stage, &of.restarts_for()));
         proven.is_some_and(|proven| self.members.is_subset(proven))
     }
 
-    fn rotate(&self, authorities: &Authorities, to: Move, kept: &mut Kept) {
+    fn rotate(&self, cas: &Cas, to: Move, kept: &mut Kept) {
         let cluster = &self.context.names.cluster;
-        let Some(effect) = authorities.amended(to, cluster, self.lifetimes, self.now) else {
+        let Some(effect) = cas.amended(to, cluster, self.lifetimes, self.now) else {
             return;
         };
         kept.requests.effects.push(effect);
@@ -131,7 +130,7 @@ impl Keeper<'_> {
                 "All members show certificates of the new CA; the former is trusted no longer",
             ),
         };
-        let about = self.context.names.authority_secret();
+        let about = self.context.names.ca_secret();
         let news = News::done(reason, ("Secret", &about), message.to_owned());
         kept.requests.news.push(news);
     }
@@ -141,7 +140,7 @@ impl Keeper<'_> {
         let names = self.context.names;
         let lasts = |trusted: &[u8]| {
             let all = describe_all(trusted).unwrap_or_default();
-            all.iter().any(|authority| authority.not_after > self.now)
+            all.iter().any(|ca| ca.not_after > self.now)
         };
         let trust = match self.lender() {
             Some((trusted, _)) if lasts(trusted) => Trust::Known(trusted),
@@ -156,7 +155,7 @@ impl Keeper<'_> {
                 warning: true,
                 ..News::done(
                     "CaLost",
-                    ("Secret", &names.authority_secret()),
+                    ("Secret", &names.ca_secret()),
                     "The CA that members trust was deleted, or has ended; they get certificates of a new one \
                      and are restarted, and until a majority of them has been, the cluster does not answer"
                         .to_owned(),
@@ -167,7 +166,7 @@ impl Keeper<'_> {
     }
 
     /// Can members go on with these CAs? If not, what to do.
-    fn usable(&self, of: &Authorities) -> Result<(), String> {
+    fn usable(&self, of: &Cas) -> Result<(), String> {
         let names = self.context.names;
         let anew = format!(
             "kubectl delete secret --namespace {} --selector {}; members then get a new CA and are restarted, and \
@@ -175,7 +174,7 @@ impl Keeper<'_> {
             names.namespace,
             names.selector()
         );
-        let name = names.authority_secret();
+        let name = names.ca_secret();
         if of.ended(self.now) {
             return Err(format!(
                 "the CA in Secret {name:?} has ended, so members refuse each other and their clients; run \
@@ -205,12 +204,7 @@ impl Keeper<'_> {
         lent.max_by_key(|(trusted, _)| trusted.len())
     }
 
-    fn member(
-        &self,
-        ordinal: Ordinal,
-        of: &Authorities,
-        requests: &mut Requests,
-    ) -> Result<SystemTime, String> {
+    fn member(&self, ordinal: Ordinal, of: &Cas, requests: &mut Requests) -> Result<SystemTime, String> {
         let names = self.context.names;
         let member = names.member(ordinal).to_string();
         let leaf = |sans: BTreeSet<San>| Leaf {
@@ -245,7 +239,7 @@ impl Keeper<'_> {
 
     /// The operator's Secret and that for applications. The one for applications was root's once, and the operator's own:
     /// it stays so until the operator has another.
-    fn clients(&self, of: &Authorities, requests: &mut Requests) -> Result<SystemTime, String> {
+    fn clients(&self, of: &Cas, requests: &mut Requests) -> Result<SystemTime, String> {
         let names = self.context.names;
         let (own, shared) = (names.operator_secret(), names.client_secret());
         let good_until = self.client(&own, OPERATOR, of, requests)?;
@@ -268,7 +262,7 @@ impl Keeper<'_> {
         &self,
         name: &str,
         user: &'static str,
-        of: &Authorities,
+        of: &Cas,
         requests: &mut Requests,
     ) -> Result<SystemTime, String> {
         let wanted = [Wanted {
@@ -290,7 +284,7 @@ impl Keeper<'_> {
         mut made: Secret,
         wanted: &[Wanted<'_>],
         trust: &[&'static str],
-        (of, lent): (&Authorities, Option<PairPem>),
+        (of, lent): (&Cas, Option<PairPem>),
         requests: &mut Requests,
     ) -> Result<SystemTime, String> {
         let name = made.name_any();
@@ -367,7 +361,7 @@ impl Keeper<'_> {
         Ok(good_until)
     }
 
-    fn issue(&self, signer: &Authority, leaf: &Leaf<'_>, name: &str) -> Result<PairPem, String> {
+    fn issue(&self, signer: &Ca, leaf: &Leaf<'_>, name: &str) -> Result<PairPem, String> {
         let lifetime = self.lifetimes.policy.leaf_lifetime;
         let issued = signer.issue(leaf, lifetime, self.now);
         issued.map_err(|error| format!("no certificate can be made for Secret {name:?}: {error}"))
@@ -404,7 +398,7 @@ impl Keeper<'_> {
     }
 
     /// What connections are made with: the operator's Secret as it is, and what members have to prove.
-    fn material(&self, of: &Authorities) -> Result<Option<Material>, String> {
+    fn material(&self, of: &Cas) -> Result<Option<Material>, String> {
         let names = self.context.names;
         let name = names.operator_secret();
         // A cluster made by an earlier quorate has only the other one, until its own is written.

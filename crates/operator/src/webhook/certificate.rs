@@ -1,11 +1,11 @@
-//! The Secret with the webhook's certificate and its authority: judged, made, renewed, replaced.
+//! The Secret with the webhook's certificate and its CA: judged, made, renewed, replaced.
 //!
 //! In: the Secret as it is, and whether the configurations trust what it says. Out: what to change in it, or when to look
 //! again; what to serve with; whom to trust. Everything is in the one Secret, and each move is one change of it
 //! ([`rotation`](crate::tls::rotation)), so whoever dies in between has lost nothing. Pure but for the keys it makes.
-//! Unlike a cluster's, an authority that cannot be read is made anew: nobody trusts it but the API server, and that is
+//! Unlike a cluster's, a CA that cannot be read is made anew: nobody trusts it but the API server, and that is
 //! told by the operator itself.
-//! Never: a certificate of an authority that the configurations did not get to know first, but where there is no other.
+//! Never: a certificate of a CA that the configurations did not get to know first, but where there is no other.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -14,15 +14,15 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_core::rotation::{Seen, Stage, next};
-use quorate_pki::{Authority, Leaf, LeafUsages, PairPem, San};
+use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San};
 
 use super::SERVICE;
 use crate::install::NAME;
 use crate::names::APP_LABEL;
 use crate::requests::effect::{Amendment, Effect, Object};
 use crate::tls::Lifetimes;
-use crate::tls::authority::{
-    Authorities, CERT, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, earlier, seconds, value,
+use crate::tls::cas::{
+    CERT, Cas, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, earlier, seconds, value,
 };
 
 const LEAF_CERT: &str = "tls.crt";
@@ -65,18 +65,18 @@ impl Keeper<'_> {
         let Some(secret) = secret else {
             return self.first();
         };
-        let authorities = match Authorities::read(secret) {
+        let cas = match Cas::read(secret) {
             Ok(read) if read.signer.is_some() => read,
             // Its own words ask the user to mend it, for the sake of members; here there are none.
             Ok(keyless) => return self.anew(secret, Some(keyless.bundle)),
             Err(_) => return self.anew(secret, None),
         };
-        let Some(signer) = &authorities.signer else {
+        let Some(signer) = &cas.signer else {
             return self.anew(secret, None);
         };
         let mut judged = Judged {
             change: None,
-            bundle: Some(authorities.bundle.clone()),
+            bundle: Some(cas.bundle.clone()),
             good_until: None,
         };
         let policy = &self.lifetimes.policy;
@@ -88,28 +88,28 @@ impl Keeper<'_> {
             judged.change = Some(Effect::Amend(change));
             return Ok(judged);
         };
-        let written = trusted(&authorities.bundle);
+        let written = trusted(&cas.bundle);
         let seen = Seen {
-            due: authorities.due(self.lifetimes, self.now),
+            due: cas.due(self.lifetimes, self.now),
             written,
             // An API server cannot be asked whom it trusts; it has a day to take up what it was told.
             proven: written,
-            ripe: authorities.ripe(self.lifetimes, self.now),
+            ripe: cas.ripe(self.lifetimes, self.now),
         };
-        judged.change = authorities.amended(next(authorities.stage, seen), NAME, self.lifetimes, self.now);
+        judged.change = cas.amended(next(cas.stage, seen), NAME, self.lifetimes, self.now);
         let renewal = earlier(leaf.not_after, policy.renew_before);
-        judged.good_until = Some(match authorities.stage {
-            Stage::Steady => renewal.min(authorities.due_at(self.lifetimes)),
-            Stage::Introducing | Stage::Retiring => renewal.min(authorities.ripe_at(self.lifetimes)),
+        judged.good_until = Some(match cas.stage {
+            Stage::Steady => renewal.min(cas.due_at(self.lifetimes)),
+            Stage::Introducing | Stage::Retiring => renewal.min(cas.ripe_at(self.lifetimes)),
         });
         Ok(judged)
     }
 
     fn first(&self) -> Result<Judged, String> {
-        let (authority, leaf) = self.both()?;
+        let (ca, leaf) = self.both()?;
         let data = [
-            (CERT, &authority.pem().cert),
-            (KEY, &authority.pem().key),
+            (CERT, &ca.pem().cert),
+            (KEY, &ca.pem().key),
             (LEAF_CERT, &leaf.cert),
             (LEAF_KEY, &leaf.key),
         ];
@@ -136,9 +136,9 @@ impl Keeper<'_> {
     /// There is one that nobody can sign with: all of it is made anew. Whom it says to trust stays trusted for a while,
     /// since pods may still show what that signed.
     fn anew(&self, secret: &Secret, former: Option<Vec<u8>>) -> Result<Judged, String> {
-        let (authority, leaf) = self.both()?;
+        let (ca, leaf) = self.both()?;
         let mut change = Amendment::of(secret);
-        set_pair(&mut change, (CERT, KEY), authority.pem());
+        set_pair(&mut change, (CERT, KEY), ca.pem());
         set_pair(&mut change, (LEAF_CERT, LEAF_KEY), &leaf);
         change.set(NEXT_CERT, None);
         change.set(NEXT_KEY, None);
@@ -154,14 +154,14 @@ impl Keeper<'_> {
         })
     }
 
-    fn both(&self) -> Result<(Authority, PairPem), String> {
-        let made = Authority::make(NAME, self.lifetimes.policy.ca_lifetime, self.now);
-        let made = made.map_err(|error| format!("no authority can be made for the webhook: {error}"))?;
+    fn both(&self) -> Result<(Ca, PairPem), String> {
+        let made = Ca::make(NAME, self.lifetimes.policy.ca_lifetime, self.now);
+        let made = made.map_err(|error| format!("no CA can be made for the webhook: {error}"))?;
         let leaf = self.issue(&made)?;
         Ok((made, leaf))
     }
 
-    fn issue(&self, signer: &Authority) -> Result<PairPem, String> {
+    fn issue(&self, signer: &Ca) -> Result<PairPem, String> {
         let issued = signer.issue(&self.leaf(), self.lifetimes.policy.leaf_lifetime, self.now);
         issued.map_err(|error| format!("no certificate can be made for the webhook: {error}"))
     }

@@ -124,7 +124,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::SystemTime;
 
-    use quorate_pki::{Authority, Leaf, LeafUsages, San};
+    use quorate_pki::{Ca, Leaf, LeafUsages, San};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
@@ -135,21 +135,17 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn issued(authority: &Authority) -> PairPem {
+    fn issued(ca: &Ca) -> PairPem {
         let leaf = Leaf {
             common_name: "w",
             cluster_name: "o",
             sans: BTreeSet::from([San::Dns("w.n.svc".to_owned())]),
             usages: LeafUsages::ServerAndClient,
         };
-        authority.issue(&leaf, HOUR, SystemTime::now()).unwrap()
+        ca.issue(&leaf, HOUR, SystemTime::now()).unwrap()
     }
 
-    async fn ask(
-        address: std::net::SocketAddr,
-        trusted: &Authority,
-        request: &[u8],
-    ) -> std::io::Result<String> {
+    async fn ask(address: std::net::SocketAddr, trusted: &Ca, request: &[u8]) -> std::io::Result<String> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_slice(&trusted.pem().cert).unwrap();
         roots.add(ca).unwrap();
@@ -175,9 +171,9 @@ mod tests {
 
     #[tokio::test]
     async fn another_certificate_is_shown_without_a_restart_and_limits_hold() {
-        let make = || Authority::make("o", HOUR, SystemTime::now()).unwrap();
+        let make = || Ca::make("o", HOUR, SystemTime::now()).unwrap();
         let (one, other) = (make(), make());
-        let config = |authority: &Authority| Some(Arc::new(showing(&issued(authority)).unwrap()));
+        let config = |ca: &Ca| Some(Arc::new(showing(&issued(ca)).unwrap()));
         let (show, shown) = watch::channel(None);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -194,10 +190,10 @@ mod tests {
             answer.starts_with("HTTP/1.1 200") && answer.contains(r#""allowed":true"#),
             "{answer}"
         );
-        assert!(ask(address, &other, b"").await.is_err(), "of another authority");
+        assert!(ask(address, &other, b"").await.is_err(), "of another CA");
 
         show.send(config(&other)).unwrap();
-        assert!(ask(address, &one, b"").await.is_err(), "of the former authority");
+        assert!(ask(address, &one, b"").await.is_err(), "of the former CA");
         let answer = ask(address, &other, &post("/elsewhere", "")).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
         let answer = ask(address, &other, &post(PATH, "{")).await.unwrap();
@@ -211,15 +207,15 @@ mod tests {
     #[tokio::test]
     async fn idle_connections_do_not_switch_admission_off() {
         use crate::runtime::listen::tests::{PATIENT, idle};
-        let authority = Authority::make("o", HOUR, SystemTime::now()).unwrap();
-        let config = showing(&issued(&authority)).unwrap();
+        let ca = Ca::make("o", HOUR, SystemTime::now()).unwrap();
+        let config = showing(&issued(&ca)).unwrap();
         let (_show, shown) = watch::channel(Some(Arc::new(config)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(run_within(PATIENT, listener, shown));
         let held = idle(address, 64).await;
         let review = r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"x"}}}"#;
-        let answer = ask(address, &authority, &post(PATH, review)).await.unwrap();
+        let answer = ask(address, &ca, &post(PATH, review)).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         drop(held);
         server.abort();
@@ -227,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_pair_that_does_not_match_is_not_shown_and_not_quoted() {
-        let make = || Authority::make("o", HOUR, SystemTime::now()).unwrap();
+        let make = || Ca::make("o", HOUR, SystemTime::now()).unwrap();
         let (one, other) = (issued(&make()), issued(&make()));
         let mixed = PairPem {
             cert: one.cert,

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::cluster::build::Images;
 use crate::names::Names;
-use crate::tls::authority::ROTATE_ANNOTATION;
+use crate::tls::cas::ROTATE_ANNOTATION;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -81,7 +81,7 @@ impl World {
 
     /// What members have proven in the stage that the Secret is in.
     fn all_proven(&self) -> Option<Proven> {
-        let of = Authorities::read(self.secrets.get("c-ca")?).ok()?;
+        let of = Cas::read(self.secrets.get("c-ca")?).ok()?;
         Some(Proven::new(of.stage, &of.restarts_for(), self.proven.clone()))
     }
 
@@ -255,7 +255,7 @@ fn certificates_are_renewed_long_before_their_end_and_nobody_is_restarted() {
 }
 
 #[test]
-fn another_authority_goes_round_in_three_moves_of_which_two_restart_members() {
+fn another_ca_goes_round_in_three_moves_of_which_two_restart_members() {
     let mut world = World::new();
     let trusted = world.settle().trusted;
     let before = world.leaves();
@@ -356,7 +356,7 @@ fn unasked_it_takes_its_time() {
 }
 
 #[test]
-fn an_authority_that_someone_deleted_stays_trusted_until_members_have_another() {
+fn a_ca_that_someone_deleted_stays_trusted_until_members_have_another() {
     let mut world = World::new();
     world.settle();
     let (before, old) = (world.leaves(), world.value("c-ca", "ca.crt"));
@@ -379,7 +379,7 @@ fn an_authority_that_someone_deleted_stays_trusted_until_members_have_another() 
 }
 
 #[test]
-fn without_an_authority_a_member_that_has_nothing_goes_by_what_another_shows() {
+fn without_a_ca_a_member_that_has_nothing_goes_by_what_another_shows() {
     let mut world = World::new();
     world.settle();
     world.running = true;
@@ -491,7 +491,7 @@ fn a_member_that_is_no_more_leaves_no_key() {
 }
 
 #[test]
-fn an_authority_that_cannot_be_read_is_not_replaced() {
+fn a_ca_that_cannot_be_read_is_not_replaced() {
     let mut world = World::new();
     world.settle();
     world.change("c-ca", |secret| {

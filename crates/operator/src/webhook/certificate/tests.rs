@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_pki::describe_all;
 
 use super::*;
-use crate::tls::authority::ROTATE_ANNOTATION;
+use crate::tls::cas::ROTATE_ANNOTATION;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -15,8 +15,8 @@ struct World {
     trusted: Vec<u8>,
     now: SystemTime,
     writes: u32,
-    /// Every authority there ever was.
-    authorities: Vec<PairPem>,
+    /// Every CA there ever was.
+    cas: Vec<PairPem>,
 }
 
 impl World {
@@ -26,7 +26,7 @@ impl World {
             trusted: Vec::new(),
             now: SystemTime::now(),
             writes: 0,
-            authorities: Vec::new(),
+            cas: Vec::new(),
         }
     }
 
@@ -76,7 +76,7 @@ impl World {
         self.writes += 1;
         for (cert, key) in [(CERT, KEY), (NEXT_CERT, NEXT_KEY)] {
             let (cert, key) = (self.value(cert), self.value(key));
-            self.authorities.push(PairPem { cert, key });
+            self.cas.push(PairPem { cert, key });
         }
         true
     }
@@ -106,11 +106,11 @@ impl World {
             now: self.now,
         };
         let leaf = leaf.leaf();
-        let signed = self.authorities.iter().find_map(|pem_of| {
-            let authority = Authority::read(pem_of).ok()?;
+        let signed = self.cas.iter().find_map(|pem_of| {
+            let ca = Ca::read(pem_of).ok()?;
             let policy = Lifetimes::default().policy;
-            authority.judge(&pem, &leaf, &policy, self.now).ok()?;
-            Some(authority.info().fingerprint.to_string())
+            ca.judge(&pem, &leaf, &policy, self.now).ok()?;
+            Some(ca.info().fingerprint.to_string())
         });
         let trusted = describe_all(&self.trusted).unwrap_or_default();
         signed.is_some_and(|signer| trusted.iter().any(|ca| ca.fingerprint.to_string() == signer))
@@ -148,7 +148,7 @@ fn a_certificate_is_renewed_when_its_time_has_come_and_nobody_needs_to_be_told()
 }
 
 #[test]
-fn another_authority_comes_in_without_a_moment_of_disbelief() {
+fn another_ca_comes_in_without_a_moment_of_disbelief() {
     let mut world = World::new();
     world.settle();
     let before = world.value(CERT);
@@ -163,7 +163,7 @@ fn another_authority_comes_in_without_a_moment_of_disbelief() {
             assert!(
                 world.believed(),
                 "in stage {:?}",
-                Authorities::read(world.secret.as_ref().unwrap()).unwrap().stage
+                Cas::read(world.secret.as_ref().unwrap()).unwrap().stage
             );
         } else {
             world.now = world.judge().good_until.unwrap();

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use quorate_core::rotation::{Move, Stage};
-use quorate_pki::{Authority, CertInfo, PairPem, describe_all};
+use quorate_pki::{Ca, CertInfo, PairPem, describe_all};
 
 use super::Lifetimes;
 use crate::names::Names;
@@ -33,12 +33,12 @@ pub(crate) const FORMER_CERT: &str = "former.crt";
 
 /// The CAs of a cluster.
 #[derive(Debug)]
-pub struct Authorities {
+pub struct Cas {
     pub stage: Stage,
     /// Who signs; `None` if the key is lost.
-    pub signer: Option<Authority>,
+    pub signer: Option<Ca>,
     /// The next, while it is introduced.
-    pub next: Option<Authority>,
+    pub next: Option<Ca>,
     /// The certificates of all that are trusted.
     pub bundle: Vec<u8>,
     /// The fingerprints of all that are trusted.
@@ -70,14 +70,14 @@ pub(crate) fn earlier(time: SystemTime, by: Duration) -> SystemTime {
     time.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-impl Authorities {
+impl Cas {
     /// Reads the Secret, or says what is wrong with it and what to do.
-    pub fn read(secret: &Secret) -> Result<Authorities, String> {
+    pub fn read(secret: &Secret) -> Result<Cas, String> {
         let name = secret.name_any();
         let wrong = |key: &str, why: &str| {
             format!(
                 "{key} in Secret {name:?} cannot be used: {why}; put back what was there, or delete the Secret, and the \
-                 members are taken to a new authority one by one"
+                 members are taken to a new CA one by one"
             )
         };
         let described = |key: &str, pem: &[u8]| describe_all(pem).map_err(|why| wrong(key, &why));
@@ -86,23 +86,23 @@ impl Authorities {
         };
         let mut all: Vec<CertInfo> = described(CERT, cert)?;
         let mut bundle = cert.to_vec();
-        let authority = |cert_key: &str, cert: &[u8], key_key: &str| match value(secret, key_key) {
+        let ca = |cert_key: &str, cert: &[u8], key_key: &str| match value(secret, key_key) {
             None => Ok(None),
             Some(key) => {
                 let pem = PairPem {
                     cert: cert.to_vec(),
                     key: key.to_vec(),
                 };
-                let read = Authority::read(&pem);
+                let read = Ca::read(&pem);
                 read.map(Some)
                     .map_err(|why| wrong(&format!("{cert_key} with {key_key}"), &why.to_string()))
             }
         };
-        let signer = authority(CERT, cert, KEY)?;
+        let signer = ca(CERT, cert, KEY)?;
         let mut next = None;
         let mut stage = Stage::Steady;
         if let Some(cert) = value(secret, NEXT_CERT) {
-            next = authority(NEXT_CERT, cert, NEXT_KEY)?;
+            next = ca(NEXT_CERT, cert, NEXT_KEY)?;
             if next.is_none() {
                 return Err(wrong(NEXT_KEY, "it is not there"));
             }
@@ -120,7 +120,7 @@ impl Authorities {
             .and_then(|text| text.parse().ok())
             .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
         let signs = signer.as_ref().map_or(&all[0], |a| a.info());
-        Ok(Authorities {
+        Ok(Cas {
             stage,
             ends: signs.not_after,
             signer,
@@ -149,7 +149,7 @@ impl Authorities {
 
     /// When another CA will be needed because this one ends.
     pub fn due_at(&self, lifetimes: &Lifetimes) -> SystemTime {
-        earlier(self.ends, lifetimes.authority_renewal)
+        earlier(self.ends, lifetimes.ca_renewal)
     }
 
     /// Has the one that signs ended? Then whatever it signed is refused by everyone.
@@ -182,7 +182,7 @@ impl Authorities {
             Move::Stay => return None,
             Move::Introduce => {
                 // Failing to make a key is no reason for anything but trying again.
-                let next = Authority::make(cluster, lifetimes.policy.ca_lifetime, now).ok()?;
+                let next = Ca::make(cluster, lifetimes.policy.ca_lifetime, now).ok()?;
                 change.set(NEXT_CERT, put(&next.pem().cert));
                 change.set(NEXT_KEY, put(&next.pem().key));
             }
@@ -225,7 +225,7 @@ pub fn first(
     lifetimes: &Lifetimes,
     now: SystemTime,
 ) -> Result<Effect, String> {
-    let made = Authority::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
+    let made = Ca::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
     let made = made.map_err(|error| format!("no CA can be made: {error}"))?;
     let bytes = |bytes: &[u8]| ByteString(bytes.to_vec());
     let pem = made.pem();
@@ -246,7 +246,7 @@ pub fn first(
     }
     Ok(Effect::Create(Object::Secret(Box::new(Secret {
         metadata: ObjectMeta {
-            name: Some(names.authority_secret()),
+            name: Some(names.ca_secret()),
             namespace: Some(names.namespace.clone()),
             labels: Some(names.object_labels()),
             annotations: Some(annotations),
@@ -281,7 +281,7 @@ mod tests {
             secret
                 .annotations_mut()
                 .insert(SINCE_ANNOTATION.to_owned(), since.to_owned());
-            let read = Authorities::read(&secret).unwrap();
+            let read = Cas::read(&secret).unwrap();
             let ripe = read.ripe(&lifetimes, now);
             // A clock can show the year that only this one stands for; the others are no times at all.
             assert_eq!(ripe, since != edge, "{since}");

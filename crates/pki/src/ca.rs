@@ -20,16 +20,16 @@ use crate::report::Why;
 use crate::wanted::Policy;
 
 /// A CA, ready to sign.
-pub struct Authority {
+pub struct Ca {
     pub(crate) der: CertificateDer<'static>,
     pub(crate) info: CertInfo,
     pem: PairPem,
     pub(crate) issuer: Issuer<'static, KeyPair>,
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for Ca {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority")
+        f.debug_struct("Ca")
             .field("info", &self.info)
             .finish_non_exhaustive()
     }
@@ -43,29 +43,29 @@ fn in_memory() -> PairPaths {
     }
 }
 
-impl Authority {
+impl Ca {
     /// A new one, valid from a little before `now`.
-    pub fn make(cluster_name: &str, lifetime: Duration, now: SystemTime) -> Result<Authority, Error> {
-        Authority::of(issue::authority(cluster_name, lifetime, now)?)
+    pub fn make(cluster_name: &str, lifetime: Duration, now: SystemTime) -> Result<Ca, Error> {
+        Ca::of(issue::ca(cluster_name, lifetime, now)?)
     }
 
     /// The CA in two texts, whenever it is valid; or why it is none.
-    pub fn read(pem: &PairPem) -> Result<Authority, Why> {
+    pub fn read(pem: &PairPem) -> Result<Ca, Why> {
         let pair = examine::pair(&in_memory(), pem.clone())?;
         examine::signs(&pair)?;
-        Authority::of(pair).map_err(|_| Why::Unreadable {
+        Ca::of(pair).map_err(|_| Why::Unreadable {
             path: in_memory().cert,
             why: "no certificate can be issued with it".to_owned(),
         })
     }
 
-    pub(crate) fn of(pair: Pair) -> Result<Authority, Error> {
+    pub(crate) fn of(pair: Pair) -> Result<Ca, Error> {
         let Pair { der, info, key, pem } = pair;
         let issuer = Issuer::from_ca_cert_der(&der, key).map_err(|source| Error::Issue {
             subject: "the CA".to_owned(),
             source: source.into(),
         })?;
-        Ok(Authority {
+        Ok(Ca {
             der,
             info,
             pem,
@@ -136,22 +136,22 @@ mod tests {
     #[test]
     fn what_it_issues_it_finds_good_until_the_end_is_near() {
         let (now, policy) = (SystemTime::now(), Policy::default());
-        let authority = Authority::make("c", policy.ca_lifetime, now).unwrap();
-        let read = Authority::read(authority.pem()).unwrap();
-        assert_eq!(read.info(), authority.info());
+        let ca = Ca::make("c", policy.ca_lifetime, now).unwrap();
+        let read = Ca::read(ca.pem()).unwrap();
+        assert_eq!(read.info(), ca.info());
         let pem = read.issue(&member("c-0"), policy.leaf_lifetime, now).unwrap();
-        let info = authority.judge(&pem, &member("c-0"), &policy, now).unwrap();
+        let info = ca.judge(&pem, &member("c-0"), &policy, now).unwrap();
         let near = info.not_after - policy.renew_before / 2;
-        let why = authority.judge(&pem, &member("c-0"), &policy, near).unwrap_err();
+        let why = ca.judge(&pem, &member("c-0"), &policy, near).unwrap_err();
         assert!(matches!(why, Why::NearExpiry { .. }), "{why}");
-        let why = authority.judge(&pem, &member("c-1"), &policy, now).unwrap_err();
+        let why = ca.judge(&pem, &member("c-1"), &policy, now).unwrap_err();
         assert!(matches!(why, Why::WrongName { .. }), "{why}");
     }
 
     #[test]
-    fn another_authority_of_the_same_name_is_told_apart() {
+    fn another_ca_of_the_same_name_is_told_apart() {
         let (now, policy) = (SystemTime::now(), Policy::default());
-        let [one, other] = [(); 2].map(|()| Authority::make("c", policy.ca_lifetime, now).unwrap());
+        let [one, other] = [(); 2].map(|()| Ca::make("c", policy.ca_lifetime, now).unwrap());
         let pem = one.issue(&member("c-0"), policy.leaf_lifetime, now).unwrap();
         let why = other.judge(&pem, &member("c-0"), &policy, now).unwrap_err();
         assert_eq!(why, Why::NotSignedByCa);
@@ -159,25 +159,23 @@ mod tests {
             cert: one.pem().cert.clone(),
             key: other.pem().key.clone(),
         };
-        assert_eq!(Authority::read(&mixed).unwrap_err(), Why::KeyMismatch);
-        let why = Authority::read(&pem).unwrap_err();
+        assert_eq!(Ca::read(&mixed).unwrap_err(), Why::KeyMismatch);
+        let why = Ca::read(&pem).unwrap_err();
         assert!(matches!(why, Why::WrongUsage { .. }), "{why}");
     }
 
     #[test]
-    fn a_leaf_that_ends_with_its_authority_is_kept() {
+    fn a_leaf_that_ends_with_its_ca_is_kept() {
         let (now, policy) = (SystemTime::now(), Policy::default());
-        let authority = Authority::make("c", policy.renew_before / 2, now).unwrap();
-        let pem = authority
-            .issue(&member("c-0"), policy.leaf_lifetime, now)
-            .unwrap();
-        authority.judge(&pem, &member("c-0"), &policy, now).unwrap();
+        let ca = Ca::make("c", policy.renew_before / 2, now).unwrap();
+        let pem = ca.issue(&member("c-0"), policy.leaf_lifetime, now).unwrap();
+        ca.judge(&pem, &member("c-0"), &policy, now).unwrap();
     }
 
     #[test]
     fn bundles_are_described_and_keys_are_not() {
         let (now, policy) = (SystemTime::now(), Policy::default());
-        let [one, other] = [(); 2].map(|()| Authority::make("c", policy.ca_lifetime, now).unwrap());
+        let [one, other] = [(); 2].map(|()| Ca::make("c", policy.ca_lifetime, now).unwrap());
         let bundle = [one.pem().cert.clone(), other.pem().cert.clone()].concat();
         let told = describe_all(&bundle).unwrap();
         assert_eq!(told, [one.info().clone(), other.info().clone()]);
