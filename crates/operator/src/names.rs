@@ -9,6 +9,8 @@ use quorate_pod::contract::{CLUSTER_LABEL, MemberRef, PEER_LABEL};
 
 /// The label that all objects of all clusters carry; what the operator watches is chosen by it.
 pub const APP_LABEL: (&str, &str) = ("app.kubernetes.io/name", "etcd");
+/// The same label on a pod that its node does not end although another one runs in its place: no Service selects it.
+pub const LEFT_BEHIND_LABEL: (&str, &str) = (APP_LABEL.0, "etcd-left-behind");
 /// Labels that tools look for: the cluster's name, who made the object, and what it is a part of.
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 const MANAGED_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "quorate");

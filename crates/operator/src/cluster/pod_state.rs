@@ -13,7 +13,9 @@ use quorate_pod::contract::{
     Report, START_ANNOTATION,
 };
 
-use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, ROLE_LABEL, VERSION_ANNOTATION, lacking};
+use crate::names::{
+    CONFIG_ANNOTATION, GENERATION_ANNOTATION, LEFT_BEHIND_LABEL, ROLE_LABEL, VERSION_ANNOTATION, lacking,
+};
 
 /// How it begins when no node was found for a pod.
 pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
@@ -39,6 +41,8 @@ pub struct PodState {
     pub made_for: Option<MadeFor>,
     /// Its member's role, as its labels have it.
     pub role: Option<String>,
+    /// No Service leads to it any more.
+    pub left_behind: bool,
     /// Labels that it should carry and does not.
     pub lacks: BTreeMap<String, String>,
     /// Its address, once it has one.
@@ -111,6 +115,8 @@ impl PodState {
             node: pod.spec.as_ref().and_then(|s| s.node_name.clone()),
             made_for,
             role: pod.labels().get(ROLE_LABEL).cloned(),
+            left_behind: pod.labels().get(LEFT_BEHIND_LABEL.0).map(String::as_str)
+                == Some(LEFT_BEHIND_LABEL.1),
             lacks: lacking(meta.labels.as_ref()),
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
             stage: stage(pod, &report, told || alone),
@@ -125,6 +131,11 @@ impl PodState {
     pub fn lingers(&self, now: Time) -> bool {
         self.gone_by
             .is_some_and(|by| now.0.saturating_sub(by.0) > LINGERS_MS)
+    }
+
+    /// May etcd run in it?
+    pub fn is_alive(&self) -> bool {
+        matches!(self.stage, Stage::Running { .. } | Stage::Passing)
     }
 
     /// Has it seen its volume? Only one pod at a time can.

@@ -103,6 +103,19 @@ impl SlotObjects {
             .rfind(|p| !p.terminating && p.stage != Stage::Over)
     }
 
+    /// Does etcd run in the newest pod? The volume's lock lets only one run, so it runs in no older one; what is left of
+    /// those, on a node that was lost, may never go.
+    fn is_replaced(&self) -> bool {
+        let newest = self.pods.iter().rfind(|pod| pod.is_alive());
+        newest.is_some_and(|pod| !pod.terminating && matches!(pod.stage, Stage::Running { .. }))
+    }
+
+    /// Pods that are still there although another runs in their place. Their addresses lead nowhere.
+    pub fn left_behind(&self) -> impl Iterator<Item = &PodState> {
+        let replaced = self.is_replaced();
+        self.pods.iter().filter(move |pod| replaced && pod.terminating)
+    }
+
     /// The pod that waits for a go-ahead, with what it saw.
     pub fn parked(&self) -> Option<(&PodState, &Report)> {
         let pod = self.pod().filter(|p| p.stage == Stage::Parked)?;
@@ -227,18 +240,14 @@ impl SlotObjects {
     fn process(&self, generation: Generation, known: bool, spec: &Spec, now: Time) -> (Process, Place) {
         let stopped = Process::Stopped { last: None };
         let preparing = |why: &str| Place::Preparing { why: why.to_owned() };
-        let alive = |p: &&PodState| matches!(p.stage, Stage::Running { .. } | Stage::Passing);
         let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
-        // What is left of a pod on a node that was lost never goes. The volume's lock lets only one etcd run, so if a
-        // newer pod's does, the older one's does not.
-        let newest = self.pods.iter().rfind(alive);
-        let replaced = newest.is_some_and(|p| !p.terminating && matches!(p.stage, Stage::Running { .. }));
+        let replaced = self.is_replaced();
         // A pod that its node does not end holds up nobody else: not where there is to be no other, nor once another has
         // got hold of the volume.
         let looked = self.pod().is_some_and(PodState::has_looked);
         let left_behind = |p: &PodState| p.lingers(now) && (!owned || looked);
         let going = self.pods.iter().filter(|p| p.terminating || !owned);
-        let mut going = going.filter(|p| alive(p) && !left_behind(p));
+        let mut going = going.filter(|p| p.is_alive() && !left_behind(p));
         if let Some(pod) = going.next().filter(|_| !(owned && replaced)) {
             return (Process::Stopping, preparing(&pod.going(now)));
         }

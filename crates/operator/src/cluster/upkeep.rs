@@ -18,7 +18,7 @@ use crate::cluster::execute::Requests;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::{Owner, Peer, SlotObjects};
-use crate::names::{ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
+use crate::names::{LEFT_BEHIND_LABEL, ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
 use crate::requests::effect::{Effect, Kind, News, Object};
 
 /// What is there of the objects that belong to the cluster as a whole.
@@ -168,7 +168,28 @@ fn member(
             .news
             .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
     }
+    withdraw_addresses(slot, requests);
     record(memory, ordinal, slot, &name, requests);
+}
+
+/// Takes pods that were left behind out of the Services. Their node may never end them; and as long as a member's name
+/// leads to such an address too, the others do not reach the member.
+fn withdraw_addresses(slot: &SlotObjects, requests: &mut Requests) {
+    for pod in slot.left_behind().filter(|pod| !pod.left_behind) {
+        let (label, value) = LEFT_BEHIND_LABEL;
+        let labels = BTreeMap::from([(label.to_owned(), value.to_owned())]);
+        requests
+            .effects
+            .extend(labelled(Kind::Pod, (&pod.name, &pod.uid), labels));
+        let node = pod.node.as_deref().unwrap_or("its node");
+        let message = format!(
+            "Took pod {:?} out of the Services: {node} has not ended it, and another one runs in its place",
+            pod.name
+        );
+        requests
+            .news
+            .push(News::warning("PodLeftBehind", ("Pod", &pod.name), message));
+    }
 }
 
 /// Says of a member's pod, and of those that come after it, what the member is.

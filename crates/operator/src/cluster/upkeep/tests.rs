@@ -237,3 +237,27 @@ fn objects_of_an_older_quorate_are_labelled_where_they_are() {
     );
     assert!(requests.news.is_empty());
 }
+
+#[test]
+fn a_pod_that_was_left_behind_on_a_dead_node_is_taken_out_of_the_services_once() {
+    let running = serde_json::json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}});
+    let mut slot = slot(
+        &[etcd_in(running.clone()), etcd_in(running)],
+        recorded("volume-1"),
+    );
+    (slot.pods[0].name, slot.pods[0].terminating) = ("c-0-old".to_owned(), true);
+    slot.pods[0].node = Some("node3".to_owned());
+    let withdrawn = |slot: &SlotObjects| {
+        let mut requests = Requests::default();
+        withdraw_addresses(slot, &mut requests);
+        let effects: Vec<String> = requests.effects.iter().map(ToString::to_string).collect();
+        (effects, requests.news.len())
+    };
+    assert_eq!(withdrawn(&slot), (vec!["label Pod c-0-old".to_owned()], 1));
+    slot.pods[0].left_behind = true;
+    assert_eq!(withdrawn(&slot), (vec![], 0));
+    // etcd may still run in the old one.
+    slot.pods[0].left_behind = false;
+    slot.pods[1].stage = crate::cluster::pod_state::Stage::Parked;
+    assert_eq!(withdrawn(&slot), (vec![], 0));
+}
