@@ -399,16 +399,37 @@ fn storage_is_deleted_only_where_it_is_known_what_it_holds() {
     }
 }
 
+fn size(f: &mut Fixture, n: u32, asked: u64, holds: u64) {
+    let mut grown = storage(Some((0, true)));
+    if let Some(storage) = &mut grown {
+        (storage.size.asked, storage.size.holds) = (Some(asked), Some(holds));
+    }
+    f.view(n).storage = grown;
+}
+
+#[test]
+fn storage_that_grows_is_waited_for_also_when_the_volume_in_it_was_just_given_up() {
+    let mut f = Fixture::healthy(5);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    f.wipe(0);
+    f.plan();
+    f.observed.quorum.as_mut().unwrap().members.remove(0);
+    (0..5).for_each(|n| size(&mut f, n, 10, 10));
+    size(&mut f, 0, 20, 10);
+    f.spec.storage = Some(20);
+    let generation = f.memory.slot(o(0)).generation;
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert_ne!(
+        f.memory.slot(o(0)).generation,
+        generation,
+        "given up in this pass"
+    );
+    assert!(reasons(&plan).contains(&"StorageGrowing"), "{plan:?}");
+}
+
 #[test]
 fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     let mut f = Fixture::healthy(3);
-    let size = |f: &mut Fixture, n: u32, asked: u64, holds: u64| {
-        let mut grown = storage(Some((0, true)));
-        if let Some(storage) = &mut grown {
-            (storage.size.asked, storage.size.holds) = (Some(asked), Some(holds));
-        }
-        f.view(n).storage = grown;
-    };
     (0..3).for_each(|n| size(&mut f, n, 10, 10));
     f.spec.storage = Some(20);
     let grow = |n| [format!("have the storage of member {n} grow to 20 bytes")];
