@@ -18,7 +18,7 @@ impl KubeWorld {
             let host = address.url.rsplit_once(':').map(|(host, _)| host);
             let uid = host.and_then(|host| host.strip_prefix("http://ip-"));
             let pod = uid.and_then(|uid| self.pods.get(uid));
-            if pod.is_some_and(|p| p.runs()) {
+            if pod.is_some_and(|p| p.runs() && p.dead_until.is_none()) {
                 answers
                     .statuses
                     .extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
