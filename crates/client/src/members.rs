@@ -263,7 +263,7 @@ impl Members {
                 Err(error) => Err(error),
             },
             // An entry that changes nothing, which a full member takes, too.
-            WriteBefore::BeingAlone => {
+            WriteBefore::Outage => {
                 let nothing = Alarm {
                     member_id: 0,
                     kind: AlarmKind::Unknown(0),

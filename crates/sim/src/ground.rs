@@ -149,6 +149,9 @@ impl Slot {
     }
 }
 
+/// What quorate's clock shows at the first tick. It may be set back many times before it shows nothing.
+const CLOCK_MS: u64 = 1_000_000_000;
+
 /// A cluster id that is nobody's.
 pub const FOREIGN: ClusterId = ClusterId(0x00f0_e160);
 
@@ -170,6 +173,7 @@ pub fn foreign_data(place: Place, version: Version) -> Data {
         member,
         cluster: FOREIGN,
         log,
+        compacted: 0,
         term: 1,
         vote: None,
         commit: 1,
@@ -184,14 +188,15 @@ pub struct Ground {
     pub slots: BTreeMap<Ordinal, Slot>,
     /// Do processes run in pods that have to be made first?
     pub pods: bool,
-    /// What a wall clock shows beyond the ticks.
-    pub clock_ahead_ms: u64,
+    /// How far quorate's clock is ahead of the ticks, or behind them.
+    pub clock_off_ms: i64,
 }
 
 impl Ground {
     /// The time as quorate's clock has it.
     pub fn now(&self) -> Time {
-        Time(1_000_000 + self.etcd.now * crate::TICK_MS + self.clock_ahead_ms)
+        let ticked = CLOCK_MS + self.etcd.now * crate::TICK_MS;
+        Time(ticked.saturating_add_signed(self.clock_off_ms))
     }
 
     /// A slot, made if there is none.
@@ -364,7 +369,9 @@ impl Ground {
         }
         let node = self.etcd.nodes.get(&at)?;
         let (running, wal) = (node.running.as_ref()?, node.wal()?);
-        let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner);
+        // As the client judges: one that calls itself a learner, and votes by the list, needs a read.
+        let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner)
+            && !self.etcd.votes_by_list(self.way_in(), wal.member);
         Some(MemberStatus {
             member: wal.member,
             cluster: wal.cluster,
@@ -374,7 +381,7 @@ impl Ground {
             version: running.version,
             db_size: 4096 * (1 + wal.log.len() as u64),
             db_in_use: 4096 * (1 + running.applied as u64),
-            alarms: Default::default(),
+            alarms: self.etcd.alarms.clone(),
             healthy: if learner {
                 node.stalled_until <= self.etcd.now
             } else {
@@ -387,13 +394,12 @@ impl Ground {
 impl Ground {
     /// Ends what has had its time.
     pub fn pass_time(&mut self) {
-        let now = self.etcd.now;
+        let (now, at) = (self.etcd.now, self.now());
         for (ordinal, slot) in &mut self.slots {
             if let Proc::Stopping { until, .. } = slot.process
                 && until <= now
             {
                 self.etcd.stop(place(*ordinal));
-                let at = Time(1_000_000 + now * crate::TICK_MS + self.clock_ahead_ms);
                 let exit = Exit {
                     at,
                     asked: true,

@@ -30,6 +30,11 @@ fn on_a_machine(seed: u64) -> Options {
     }
 }
 
+/// Is what this one guards that writes go on, rather than that nothing is lost for good?
+pub fn guards_writes(guard: Guard) -> bool {
+    matches!(guard, Guard::QuorumWhileDisturbed | Guard::FreshView)
+}
+
 /// Looks for a broken world with one guard off, seed by seed.
 pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
     for tried in 0..seeds_max {
@@ -38,8 +43,7 @@ pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
             seed,
             guards: Guards::without(guard),
             check: false,
-            // What this one guards is that writes go on, not that nothing is lost for good.
-            outages: guard == Guard::QuorumWhileDisturbed,
+            outages: guards_writes(guard),
             pods: false,
             log: false,
         };
@@ -69,8 +73,7 @@ pub fn histogram(guard: Guard, from: u64, seeds: u64) -> BTreeMap<BreakKind, (u6
             seed,
             guards: Guards::without(guard),
             check: false,
-            // What this one guards is that writes go on, not that nothing is lost for good.
-            outages: guard == Guard::QuorumWhileDisturbed,
+            outages: guards_writes(guard),
             pods: false,
             log: false,
         })

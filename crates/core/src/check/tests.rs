@@ -40,7 +40,7 @@ fn remove(f: &Fixture, n: u32) -> Vec<u8> {
     };
     let writes = Step::Write {
         ordinal: o(0),
-        before: WriteBefore::BeingAlone,
+        before: WriteBefore::Outage,
     };
     broken(f, vec![step, writes], intend(ChangeKind::Remove(id(n))))
 }

@@ -16,6 +16,9 @@ use crate::world::World;
 
 impl World {
     pub(super) fn effect(&mut self, me: &mut Executor, queued: &Queued) {
+        if !queued.late && me.id == 1 {
+            self.judge_after_loss(&queued.step);
+        }
         match &queued.step {
             Step::Provide {
                 ordinal,

@@ -57,6 +57,35 @@ impl World {
         Some(())
     }
 
+    /// The disks of so many voters are gone at once that the rest is no quorum. Only a seed that breaks the budget does it.
+    pub(super) fn lose_quorum(&mut self) -> Option<()> {
+        if self.swarm.theme != Theme::Hopeless || self.quorum_lost_at.is_some() {
+            return None;
+        }
+        let conf = newest_conf(&self.ground.etcd).filter(|_| self.store.memory.cluster.is_some())?;
+        let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
+        let ours = |at: &&Place| self.ground.slots.contains_key(&Ordinal(at.0));
+        let most = voters.len() + 1 - quorum(voters.len());
+        let lost: Vec<Place> = voters.iter().filter(ours).rev().take(most).copied().collect();
+        let busy = self.ground.slots.values().any(|s| s.swapped.is_some());
+        if lost.len() < most || busy || self.stranger.is_some() {
+            return None;
+        }
+        for at in &lost {
+            let ordinal = Ordinal(at.0);
+            let generation = self.store.memory.slot(ordinal).generation;
+            self.ground.etcd.wipe(*at, generation);
+            self.exited(ordinal, "its disk is gone");
+        }
+        self.budget_broken = true;
+        self.quorum_lost_at = Some(self.ground.etcd.now);
+        self.log.event(
+            "fault",
+            format_args!("QuorumLoss: the disks of {lost:?} are gone"),
+        );
+        Some(())
+    }
+
     /// A disk stops answering; it will be lost, whatever is done about its cluster in the meantime.
     pub(super) fn doom_disk(&mut self) -> Option<()> {
         let ordinal = self.any_slot()?;
@@ -112,17 +141,17 @@ impl World {
     /// Would the others' disks still be a quorum, with no change under way that could make them fewer?
     pub fn may_lose(&self, ordinal: Ordinal) -> bool {
         let in_flight = self.executors.iter().any(|e| e.changing()) || change_pending(&self.ground.etcd);
-        if in_flight {
-            return false;
-        }
         let Some(conf) = newest_conf(&self.ground.etcd) else {
-            return self.may_lose_while_forming(ordinal);
+            return !in_flight && self.may_lose_while_forming(ordinal);
         };
         let forming = self.store.memory.cluster.is_none();
         let others = conf.voters().filter(|(_, m)| m.place != place(ordinal));
         let sound =
             others.filter(|(id, m)| self.sound(*id, m.place) || (forming && self.will_begin(m.place)));
-        sound.count() >= quorum(conf.voters().count())
+        let (sound, voters) = (sound.count(), conf.voters().count());
+        // A change under way may take a sound one out, or bring one in that has nothing yet.
+        let after = sound > quorum(voters.saturating_sub(1)) && sound >= quorum(voters + 1);
+        sound >= quorum(voters) && (!in_flight || after)
     }
 
     /// Does the member with this id have its data?

@@ -38,7 +38,7 @@ impl KubeWorld {
 
     /// Every ReplicaSet has a pod; one that is told to go does not count.
     fn make_pods(&mut self) {
-        let sets: Vec<ReplicaSet> = self.api.sets.live.values().map(|s| (**s).clone()).collect();
+        let sets: Vec<std::sync::Arc<ReplicaSet>> = self.api.sets.live.values().cloned().collect();
         for set in sets {
             let uid = set.uid().unwrap_or_default();
             let owned = |p: &Pod| p.owner_references().iter().any(|o| o.uid == uid);
@@ -53,10 +53,10 @@ impl KubeWorld {
                 continue;
             }
             self.dues.remove(&uid);
-            let Some(template) = set.spec.and_then(|s| s.template) else {
+            let Some(template) = set.spec.as_ref().and_then(|s| s.template.as_ref()) else {
                 continue;
             };
-            let meta = template.metadata.unwrap_or_default();
+            let meta = template.metadata.clone().unwrap_or_default();
             self.ids += 1;
             let name = format!(
                 "{}-{:05}",
@@ -66,12 +66,12 @@ impl KubeWorld {
             let pod = Pod {
                 metadata: ObjectMeta {
                     name: Some(name),
-                    namespace: set.metadata.namespace,
+                    namespace: set.metadata.namespace.clone(),
                     labels: meta.labels,
                     annotations: meta.annotations,
                     owner_references: Some(vec![OwnerReference {
                         uid,
-                        name: set.metadata.name.unwrap_or_default(),
+                        name: set.metadata.name.clone().unwrap_or_default(),
                         ..OwnerReference::default()
                     }]),
                     ..ObjectMeta::default()
@@ -232,6 +232,7 @@ impl KubeWorld {
                     ends: 0,
                     going: None,
                     ghost: false,
+                    dead_until: None,
                     told: None,
                 };
                 self.pods.insert(uid.clone(), running);
@@ -266,7 +267,7 @@ impl KubeWorld {
         }
         for (uid, pod) in &mut self.pods {
             let told = Some((pod.phase.clone(), pod.report.clone()));
-            if pod.ghost || pod.told == told {
+            if pod.ghost || pod.dead_until.is_some() || pod.told == told {
                 continue;
             }
             pod.told = told;
@@ -292,6 +293,16 @@ impl KubeWorld {
     /// One pod's tick; false when it is gone.
     fn kubelet(&mut self, pod: &mut Running) -> bool {
         let (now, place) = (self.api.now, Place(pod.ordinal.0));
+        match pod.dead_until {
+            Some(until) if until > now => return true,
+            Some(_) => {
+                pod.dead_until = None;
+                pod.ended(now, "its node was dead");
+                self.log
+                    .event("kubelet", format_args!("the node of {} is back", pod.name));
+            }
+            None => {}
+        }
         if pod.runs() && self.etcd.nodes.get(&place).is_none_or(|n| n.running.is_none()) {
             let why = self.exits.remove(&place).unwrap_or("signal: killed");
             self.unlock(pod);

@@ -46,6 +46,8 @@ kinds! {
     ForceDelete,
     /// The node starts anew: all pods at once, from their first container.
     Reboot,
+    /// A node dies for long, and with it a process. Its pod is told to go, and stays until the node is back.
+    DeadNode,
     /// All of a volume is gone.
     WipeVolume,
     /// The data is gone, and what is written about the volume is not.
@@ -185,7 +187,7 @@ impl KubeWorld {
         let all: Vec<String> = self
             .pods
             .iter()
-            .filter(|(_, p)| !p.ghost && which(p))
+            .filter(|(_, p)| !p.ghost && p.dead_until.is_none() && which(p))
             .map(|(uid, _)| uid.clone())
             .collect();
         (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
@@ -247,6 +249,7 @@ impl KubeWorld {
                 self.api.remove::<Pod>(&name);
             }
             KubeFault::Reboot => return self.reboot(),
+            KubeFault::DeadNode => return self.lose_node(),
             KubeFault::WipeVolume | KubeFault::WipeData | KubeFault::DamageData => return self.lose(kind),
             KubeFault::WipeRecord => {
                 let Some((_, claim)) = self.may_lose() else {
@@ -342,6 +345,29 @@ impl KubeWorld {
         }
     }
 
+    fn lose_node(&mut self) -> bool {
+        // Longer, now and then, than a pod that should be gone is waited for.
+        let until = self.api.now + self.rng.u64(20..600);
+        let Some(uid) = self.some_pod(|p| p.runs() && p.going.is_none()) else {
+            return false;
+        };
+        let Some(pod) = self.pods.get_mut(&uid) else {
+            return false;
+        };
+        pod.dead_until = Some(until);
+        self.etcd.kill(Place(pod.ordinal.0));
+        let name = pod.name.clone();
+        if let Some(volume) = pod.claim.as_ref().and_then(|c| self.volumes.get_mut(c)) {
+            volume.lock = None;
+        }
+        self.log.event(
+            "fault",
+            format_args!("the node of {name} is dead until {}", until / 2),
+        );
+        let _ = self.api.delete::<Pod>(&name, Some(&uid));
+        true
+    }
+
     fn reboot(&mut self) -> bool {
         let now = self.api.now;
         let delay = self.rng.u64(4..60);
@@ -349,7 +375,7 @@ impl KubeWorld {
         uids.sort();
         for uid in uids {
             let later = self.rng.u64(0..10);
-            let Some(pod) = self.pods.get_mut(&uid) else {
+            let Some(pod) = self.pods.get_mut(&uid).filter(|p| p.dead_until.is_none()) else {
                 continue;
             };
             if pod.runs() {
@@ -397,6 +423,9 @@ impl KubeWorld {
         self.etcd.heal();
         self.trouble.rates.clear();
         self.crashing.clear();
+        for pod in self.pods.values_mut() {
+            pod.dead_until = pod.dead_until.map(|_| self.api.now);
+        }
         self.away_until = 0;
         self.operators.truncate(1);
         for operator in &mut self.operators {

@@ -70,6 +70,8 @@ pub struct Running {
     pub going: Option<u64>,
     /// The API server has forgotten it; its process has not ended.
     pub ghost: bool,
+    /// Its node is dead until this tick: the process is gone, and nobody tells the API server.
+    pub dead_until: Option<u64>,
     /// What the API server was last told of.
     pub told: Option<(Phase, Option<Report>)>,
 }
