@@ -11,7 +11,8 @@ impl Pass<'_> {
     pub fn grow_storage(&mut self) {
         let Some(to) = self.spec.storage else { return };
         let wanted: Vec<Ordinal> = (0..self.spec.replicas).map(Ordinal).collect();
-        let size = |pass: &Self, o: &Ordinal| pass.view(*o).and_then(|v| Some(v.storage.as_ref()?.size));
+        // Storage stays when a slot goes on to another volume: what was seen of it counts.
+        let size = |pass: &Self, o: &Ordinal| Some(pass.observed.slots.get(o)?.storage.as_ref()?.size);
         if let Some(ordinal) = wanted.iter().find(|o| size(self, o).is_some_and(|s| s.grows())) {
             let name = self.spec.member_name(*ordinal);
             let detail = format!("the storage of {name} was asked to grow and has not yet");
