@@ -35,6 +35,8 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
     ),
     ("block", "NoSpace", "the model's etcd raises no alarms"),
     ("block", "Corrupt", "the model's etcd raises no alarms"),
+    ("block", "OlderEpoch", "nothing raises the epoch of a cluster yet"),
+    ("block", "NewerEpoch", "nothing raises the epoch of a cluster yet"),
     (
         "step",
         "Discard",

@@ -87,7 +87,7 @@ pub struct Queued {
 #[derive(Clone, Debug)]
 pub struct Executor {
     pub id: u8,
-    memory: Memory,
+    pub(crate) memory: Memory,
     number: u64,
     queue: VecDeque<Queued>,
     waiting: Option<Waiting>,
@@ -272,6 +272,7 @@ impl World {
             );
         }
         self.coverage.plan(&plan);
+        self.judge_alarms(&plan, &me.memory);
         self.say(me, &plan);
         if plan.steps.iter().filter(|s| s.changes_membership()).count() > 1 {
             self.broke(BreakKind::TwoChanges, format!("{:?}", plan.steps));
