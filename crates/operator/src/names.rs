@@ -69,6 +69,12 @@ impl Names {
         (canonical && digits).then(|| number.parse().ok().map(Ordinal))?
     }
 
+    /// The slot of a member, if it is one of this cluster.
+    pub fn ordinal_of(&self, member: &MemberRef) -> Option<Ordinal> {
+        let own = member.namespace == self.namespace && member.cluster == self.cluster;
+        self.ordinal(&member.name).filter(|_| own)
+    }
+
     /// The slot of the member that the others reach there, if the address is one of this cluster's.
     pub fn ordinal_at(&self, url: &PeerUrl) -> Option<Ordinal> {
         let (_, host) = url.0.split_once("://")?;

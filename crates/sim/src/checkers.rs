@@ -27,6 +27,10 @@ pub enum BreakKind {
     TwoClusters,
     /// `new` on a volume that ever ran.
     NewOnUsed,
+    /// A volume was started that was put back to an earlier state.
+    RolledBackStarted,
+    /// A volume was called rolled back that was not.
+    FalseAlarm,
     /// A planned stop or removal took the quorum away.
     PlannedOutage,
     /// Unable to commit for long, though nothing was wrong.

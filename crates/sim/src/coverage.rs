@@ -49,6 +49,8 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
         "etcd says it of voters that never told their name; a learner answers only after it has, and is promoted only \
          when it answers. A few worlds in ten thousand meet it, through a member that lags. etcd/tests.rs reaches it",
     ),
+    ("block", "OlderEpoch", "nothing raises the epoch of a cluster yet"),
+    ("block", "NewerEpoch", "nothing raises the epoch of a cluster yet"),
     (
         "step",
         "Discard",

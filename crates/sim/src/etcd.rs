@@ -322,6 +322,14 @@ impl EtcdModel {
         }
     }
 
+    /// All volumes of a place are exchanged for others.
+    pub fn exchange(&mut self, place: Place, volumes: Volumes) {
+        self.kill(place);
+        let node = self.node(place);
+        node.stored.clear();
+        node.volumes = volumes;
+    }
+
     /// The process ends by itself.
     fn exit(&mut self, place: Place, why: &'static str) {
         self.node(place).running = None;

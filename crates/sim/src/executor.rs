@@ -88,7 +88,7 @@ pub struct Queued {
 #[derive(Clone, Debug)]
 pub struct Executor {
     pub id: u8,
-    memory: Memory,
+    pub(crate) memory: Memory,
     number: u64,
     queue: VecDeque<Queued>,
     waiting: Option<Waiting>,
@@ -280,6 +280,7 @@ impl World {
             );
         }
         self.coverage.plan(&plan);
+        self.judge_rolled_back(&plan, &me.memory);
         self.say(me, &plan);
         self.judge_alarms(&observed, &plan);
         if plan.steps.iter().filter(|s| s.changes_membership()).count() > 1 {

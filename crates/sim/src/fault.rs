@@ -80,6 +80,8 @@ kinds! {
     Blind,
     /// A plan is spoilt on purpose: the second opinion must refuse it.
     BadPlan,
+    /// A volume is put back to a snapshot of it.
+    RollBack,
 }
 
 /// What kind of trouble a seed prefers.
@@ -141,6 +143,7 @@ impl Swarm {
             ],
             Theme::Disks => &[
                 FaultKind::WipeVolume,
+                FaultKind::RollBack,
                 FaultKind::SlowDisk,
                 FaultKind::StalledDisk,
                 FaultKind::CutOne,

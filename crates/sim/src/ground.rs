@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::Memory;
 use quorate_core::model::{
-    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome,
-    Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume,
+    ClusterId, Epoch, Exit, FirstStart, Generation, Marks, MemberId, MemberStatus, Observed, Ordinal,
+    Outcome, Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume,
 };
 
 use crate::etcd::{Data, EtcdModel, Place, Wal};
@@ -83,6 +83,31 @@ pub struct Dying {
     pub at: u64,
 }
 
+/// A volume as it was at some time.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub generation: Generation,
+    pub data: Data,
+    /// The number of the last start on it.
+    pub run: Option<u64>,
+}
+
+impl Snapshot {
+    /// What is written on it.
+    pub fn marks(&self) -> Marks {
+        marks(&self.data, self.run)
+    }
+}
+
+/// What is written on a volume with this data.
+pub fn marks(data: &Data, run: Option<u64>) -> Marks {
+    Marks {
+        epoch: Epoch(0),
+        run,
+        last_index: data.wal().map(|wal| wal.log.len() as u64),
+    }
+}
+
 /// A slot of the ground.
 #[derive(Clone, Debug)]
 pub struct Slot {
@@ -109,6 +134,12 @@ pub struct Slot {
     pub dying: Option<Dying>,
     /// Own data that someone swapped for foreign data.
     pub swapped: Option<(Generation, Data)>,
+    /// The number of the last start that is written on each volume.
+    pub runs: BTreeMap<Generation, u64>,
+    /// A volume as it was at some time, as storage takes a snapshot of it.
+    pub snapshot: Option<Snapshot>,
+    /// Volumes that were put back to such a snapshot. Nobody but the checkers may look.
+    pub rolled_back: BTreeSet<Generation>,
     /// When its member last served a linearizable read.
     pub served_at: Option<u64>,
     /// It was stopped by a duplicate of a step, which no plan could know of.
@@ -132,6 +163,9 @@ impl Default for Slot {
             mute_until: 0,
             dying: None,
             swapped: None,
+            runs: BTreeMap::new(),
+            snapshot: None,
+            rolled_back: BTreeSet::new(),
             served_at: None,
             stopped_by_mistake: false,
             unwanted_at: None,
@@ -279,6 +313,24 @@ impl Ground {
                 .filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
             old.map(|(g, _)| *g).collect()
         });
+        let data = volumes
+            .and_then(|v| v.get(&generation))
+            .filter(|d| d.wal().is_some());
+        let marks = data.map(|data| {
+            let marks = marks(data, slot.runs.get(&generation).copied());
+            let at_rest = matches!(slot.process, Proc::Stopped { .. });
+            Marks {
+                last_index: marks.last_index.filter(|_| at_rest),
+                ..marks
+            }
+        });
+        let status = self.status(ordinal);
+        let votes = |id: MemberId| {
+            let running = self.etcd.nodes.get(&at).and_then(|n| n.running.as_ref());
+            running.is_some_and(|r| r.conf.votes(id))
+        };
+        let durable = status.as_ref().filter(|s| s.healthy && votes(s.member));
+        let durable = durable.map(|s| (s.member, s.applied));
         let (where_to, made_for) = self.where_to(slot, generation, config);
         let volume = if where_to == Where::Ready {
             volume
@@ -288,6 +340,8 @@ impl Ground {
         SlotView {
             peer_url: at.url(),
             volume,
+            marks,
+            durable,
             first_start,
             leftovers,
             place: where_to,
@@ -295,7 +349,7 @@ impl Ground {
             storage: None,
             asides: slot.asides.len() as u32,
             process: self.process(slot),
-            status: self.status(ordinal),
+            status,
             deletion_pending: false,
             in_service: true,
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
@@ -326,6 +380,8 @@ impl Ground {
         SlotView {
             peer_url: at.url(),
             volume: Volume::Empty,
+            marks: None,
+            durable: None,
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
             place: if self.pods { Where::Absent } else { Where::Ready },

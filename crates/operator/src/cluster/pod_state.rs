@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
-    CLUSTER_LABEL, ETCD_CONTAINER, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL, PREPARE_CONTAINER,
-    Report, START_ANNOTATION,
+    CLUSTER_LABEL, ETCD_CONTAINER, Floor, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL,
+    PREPARE_CONTAINER, Passed, REACHED_ANNOTATION, Report, START_ANNOTATION,
 };
 
 use crate::names::{
@@ -53,6 +53,8 @@ pub struct PodState {
     pub ready: bool,
     /// What was last seen of its volume, before etcd was started on it.
     pub report: Option<Report>,
+    /// The number of the last start on its volume, as the gate has written it.
+    pub run: Option<u64>,
 }
 
 /// What a pod was made for.
@@ -100,9 +102,11 @@ impl PodState {
         let report = report(pod);
         let go = annotation(START_ANNOTATION).and_then(|text| GoAhead::read(text.as_bytes()).ok());
         let told = go.is_some_and(|go| go.pod == uid);
-        let alone = match (&report, &made_for) {
-            (Some(Ok(report)), Some(made)) => {
-                report.passes_alone(&member_of(pod), made.version, &made.config)
+        let floor = annotation(REACHED_ANNOTATION).unwrap_or_default();
+        let floor = Floor::read(floor.as_bytes()).ok();
+        let alone = match (&report, &made_for, &floor) {
+            (Some(Ok(report)), Some(made), Some(floor)) => {
+                report.passes_alone(&member_of(pod), made.version, &made.config, floor)
             }
             _ => false,
         };
@@ -122,6 +126,7 @@ impl PodState {
             stage: stage(pod, &report, told || alone),
             ready: ready(pod),
             report: report.and_then(Result::ok),
+            run: passed(pod).and_then(|passed| passed.run),
         }
     }
 }
@@ -195,6 +200,17 @@ fn report(pod: &Pod) -> Option<Result<Report, String>> {
     }
     let read = Report::read(message.as_bytes());
     Some(read.map_err(|error| format!("what was seen of its volume cannot be read: {error}")))
+}
+
+/// What the gate said when it let the pod through.
+fn passed(pod: &Pod) -> Option<Passed> {
+    let gate = init(pod, PREPARE_CONTAINER)?
+        .state
+        .as_ref()?
+        .terminated
+        .as_ref()?;
+    let message = gate.message.as_deref().filter(|_| gate.exit_code == 0)?;
+    Passed::read(message)
 }
 
 fn stage(pod: &Pod, report: &Option<Result<Report, String>>, may_pass: bool) -> Stage {

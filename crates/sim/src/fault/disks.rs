@@ -3,12 +3,13 @@
 //! In: a fault that takes a volume. Out: whether it may, and what is left. Never: a quorum's disks at once, unless
 //! the seed is one that breaks the budget on purpose.
 
-use quorate_core::model::{Generation, MemberId, Ordinal, Version, quorum};
+use quorate_core::Memory;
+use quorate_core::model::{Generation, MemberId, Ordinal, Version, Volume, quorum};
 
 use super::{FaultKind, Theme};
 use crate::checkers::GRACE_TICKS;
 use crate::etcd::{Conf, Data, EtcdModel, Kind, Place};
-use crate::ground::{Dying, FOREIGN, FirstRecord, foreign_data, place};
+use crate::ground::{Dying, FOREIGN, FirstRecord, Snapshot, foreign_data, place};
 use crate::world::World;
 
 impl World {
@@ -82,6 +83,54 @@ impl World {
         self.log.event(
             "fault",
             format_args!("QuorumLoss: the disks of {lost:?} are gone"),
+        );
+        Some(())
+    }
+
+    /// Takes a snapshot of a volume, or puts it back to the one that was taken before, if that is one that can be known of.
+    pub(super) fn roll_back(&mut self) -> Option<()> {
+        let ordinal = self.any_slot()?;
+        let generation = self.store.memory.slot(ordinal).generation;
+        let at = place(ordinal);
+        let data = self.ground.etcd.nodes.get(&at)?.volumes.get(&generation)?.clone();
+        let slot = self.ground.slot(ordinal);
+        if data.wal().is_none() || slot.swapped.is_some() || slot.dying.is_some() {
+            return None;
+        }
+        let now = Snapshot {
+            generation,
+            data,
+            run: slot.runs.get(&generation).copied(),
+        };
+        let earlier = slot.snapshot.clone().filter(|s| {
+            let whose = |s: &Snapshot| s.data.wal().map(|w| w.member);
+            s.generation == generation && whose(s) == whose(&now)
+        });
+        let known =
+            |memory: &Memory, marks| matches!(memory.fault(ordinal, marks), Some(Volume::RolledBack { .. }));
+        let known_to_all = |s: &Snapshot| {
+            known(&self.store.memory, s.marks()) && self.executors.iter().all(|e| known(&e.memory, s.marks()))
+        };
+        let Some(earlier) = earlier.filter(known_to_all) else {
+            self.ground.slot(ordinal).snapshot = Some(now);
+            return None;
+        };
+        if !self.may_lose(ordinal) || self.executors.iter().any(|e| e.starting(ordinal)) {
+            return None;
+        }
+        let mut volumes = self.ground.etcd.node(at).volumes.clone();
+        volumes.insert(generation, earlier.data);
+        self.ground.etcd.exchange(at, volumes);
+        self.exited(ordinal, "killed");
+        let slot = self.ground.slot(ordinal);
+        match earlier.run {
+            Some(run) => slot.runs.insert(generation, run),
+            None => slot.runs.remove(&generation),
+        };
+        slot.rolled_back.insert(generation);
+        self.log.event(
+            "fault",
+            format_args!("the volume of member {ordinal} ({generation}) is rolled back"),
         );
         Some(())
     }
@@ -162,7 +211,14 @@ impl World {
             .get(&Ordinal(at.0))
             .is_some_and(|s| s.dying.is_some());
         let has = |data: &Data| data.wal().is_some_and(|w| w.member == id);
-        !doomed && self.data_of(at).is_some_and(has)
+        !doomed && !self.is_rolled_back(at) && self.data_of(at).is_some_and(has)
+    }
+
+    /// Was the present volume at `at` put back to an earlier state?
+    fn is_rolled_back(&self, at: Place) -> bool {
+        let generation = self.store.memory.slot(Ordinal(at.0)).generation;
+        let slot = self.ground.slots.get(&Ordinal(at.0));
+        slot.is_some_and(|s| s.rolled_back.contains(&generation))
     }
 
     fn may_lose_while_forming(&self, ordinal: Ordinal) -> bool {

@@ -158,6 +158,7 @@ impl World {
                     .event("fault", format_args!("a second quorate read the memory"));
             }
             FaultKind::ForeignData => self.swap_in_foreign()?,
+            FaultKind::RollBack => self.roll_back()?,
             FaultKind::UnknownMember => {
                 if self.stranger.is_some() || self.stranger_due.is_some() {
                     return None;

@@ -24,6 +24,9 @@ impl KubeWorld {
                     .extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
             }
         }
+        let votes = |ordinal: &Ordinal| self.list(Place(ordinal.0)).is_some();
+        let durable = answers.statuses.iter().filter(|(o, s)| s.healthy && votes(o));
+        answers.durable = durable.map(|(o, s)| (*o, (s.member, s.applied))).collect();
         answers.quorum = answers.statuses.keys().find_map(|o| self.list(Place(o.0)));
         answers
     }

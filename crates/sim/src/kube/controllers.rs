@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use quorate_api::crd::EtcdPeer;
 use quorate_core::model::Generation;
 use quorate_operator::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
-use quorate_pod::contract::{FORMAT, Found, How, PEER_LABEL, Report, START_ANNOTATION};
+use quorate_pod::contract::{FORMAT, Found, How, PEER_LABEL, REACHED_ANNOTATION, Report, START_ANNOTATION};
 use quorate_pod::rules::Way;
 
 use super::kubelet::{Phase, Running};
@@ -222,6 +222,7 @@ impl KubeWorld {
                         generation: Generation(note(GENERATION_ANNOTATION).parse().unwrap_or(0)),
                         version,
                         config: note(CONFIG_ANNOTATION),
+                        reached: note(REACHED_ANNOTATION),
                     },
                     phase: Phase::Coming,
                     due: now + self.rng.u64(1..10),
@@ -390,6 +391,9 @@ impl KubeWorld {
                     },
                     fired: entry.as_ref().is_none_or(|e| e.fired),
                     blank: false,
+                    epoch: entry.as_ref().map(|e| e.epoch).unwrap_or_default(),
+                    run: entry.as_ref().and_then(|e| e.run),
+                    last_index: None,
                     started: entry.and_then(|e| e.started),
                     replay_limit: None,
                     asides: volume.asides as u32,
@@ -477,8 +481,9 @@ impl KubeWorld {
             },
             _ => As::Resume,
         };
-        if way == Way::First {
-            self.judge_first(pod, volume);
+        match way {
+            Way::First => self.judge_first(pod, volume),
+            Way::FromData => self.judge_data(pod, volume),
         }
         self.reached(
             "stage",

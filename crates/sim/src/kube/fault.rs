@@ -58,6 +58,12 @@ kinds! {
     DamageData,
     /// Somebody deletes a claim that is in use: it goes when its pod does.
     DeleteClaim,
+    /// A volume is put back to a snapshot of it.
+    RollBack,
+    /// A volume is put in the place of another, as a copy.
+    CloneVolume,
+    /// Two volumes are swapped.
+    SwapVolumes,
     /// etcd ends at once for a while.
     CrashLoop,
     /// A member is cut off from the others.
@@ -130,6 +136,9 @@ impl KubeWorld {
         if self.rng.u8(..) < 4 {
             self.etcd.heal();
         }
+        if self.rng.u8(..) < 4 {
+            self.put_right();
+        }
     }
 
     /// The operator dies between taking the place of a member that is not wanted away and deleting its claim, and the member
@@ -195,7 +204,7 @@ impl KubeWorld {
 
     /// May a member's data be lost? Only if all voters are well and enough; one at a time, and no change is under way: a
     /// leader that dies before the others know that it is committed leaves them with the quorum of before.
-    fn may_lose(&mut self) -> Option<(Ordinal, String)> {
+    pub(super) fn may_lose(&mut self) -> Option<(Ordinal, String)> {
         let leader = self.etcd.serving_leader()?;
         let conf = self.etcd.nodes[&leader].running.as_ref()?.conf.clone();
         let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
@@ -258,6 +267,9 @@ impl KubeWorld {
                 self.wiped = true;
                 self.volumes.entry(claim).or_default().record = None;
             }
+            KubeFault::RollBack => return self.roll_back(),
+            KubeFault::CloneVolume => return self.exchange(false),
+            KubeFault::SwapVolumes => return self.exchange(true),
             KubeFault::DeleteClaim => {
                 let Some((ordinal, claim)) = self.may_lose() else {
                     return false;
@@ -421,6 +433,7 @@ impl KubeWorld {
     pub(super) fn heal(&mut self) {
         self.log.event("world", format_args!("everything heals"));
         self.etcd.heal();
+        self.put_right();
         self.trouble.rates.clear();
         self.crashing.clear();
         for pod in self.pods.values_mut() {

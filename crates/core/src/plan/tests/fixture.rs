@@ -40,6 +40,7 @@ impl Fixture {
             config: "c".into(),
             paused: false,
             frozen: None,
+            accept_rolled_back: None,
             storage: None,
         };
         let observed = Observed {
@@ -87,6 +88,8 @@ impl Fixture {
         SlotView {
             peer_url: url(n),
             volume: Volume::Empty,
+            marks: None,
+            durable: None,
             first_start: FirstStart::Unknown,
             leftovers: vec![],
             place: Place::Ready,

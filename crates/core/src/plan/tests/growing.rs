@@ -437,6 +437,21 @@ fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     size(&mut f, 0, 20, 10);
     let plan = f.plan();
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["StorageGrowing"]));
+    // It still grows when its member is found to be gone from the list, in that very pass.
+    let mut gone = Fixture {
+        spec: f.spec.clone(),
+        observed: f.observed.clone(),
+        memory: f.memory.clone(),
+        now: f.now,
+    };
+    gone.observed
+        .quorum
+        .as_mut()
+        .unwrap()
+        .members
+        .retain(|m| m.id != id(0));
+    let steps = gone.steps();
+    assert!(steps.iter().all(|s| !s.contains("storage")), "{steps:?}");
     size(&mut f, 0, 20, 20);
     assert_eq!(f.steps(), grow(1));
     f.view(1).deletion_pending = true;

@@ -174,6 +174,7 @@ fn foreign_data_that_comes_and_goes_does_not_mark_a_volume_as_started() {
 fn a_volume_of_another_member_is_neither_started_nor_moved() {
     let foreign = || Volume::Foreign {
         belongs_to: "ns/e/e-0".into(),
+        slot: None,
     };
     // In the place of a member, of one that is to come, and of one that is not wanted.
     for replicas in [3, 4, 2] {

@@ -139,6 +139,35 @@ fn clients_and_budgets_know_voters_from_learners() {
 }
 
 #[test]
+fn pods_that_come_are_told_what_is_on_their_volume() {
+    let mut memory = Memory::default();
+    let told = |memory: &Memory, said: Option<Floor>| {
+        let mut slot = slot(
+            &[etcd_in(serde_json::json!({"running": {}}))],
+            recorded("volume-1"),
+        );
+        slot.set_reached = said;
+        let mut all = kept(slot, 0, memory);
+        all.retain(|effect| effect.starts_with("annotate Set"));
+        all
+    };
+    assert_eq!(told(&memory, None), [""; 0], "nothing is known yet");
+    let remembered = memory.slots.entry(Ordinal(0)).or_default();
+    remembered.reached = Progress { run: 1, index: 70 };
+    assert_eq!(told(&memory, None), ["annotate Set c-0"]);
+    let said = |run, index| {
+        Some(Floor {
+            reached: Progress { run, index },
+            ..Floor::default()
+        })
+    };
+    assert_eq!(told(&memory, said(1, 70)), [""; 0]);
+    assert_eq!(told(&memory, said(1, 60)), [""; 0], "it is not well for good yet");
+    memory.slots.get_mut(&Ordinal(0)).unwrap().healthy_since = Some(quorate_core::model::Time(1));
+    assert_eq!(told(&memory, said(1, 60)), ["annotate Set c-0"]);
+}
+
+#[test]
 fn a_service_is_repaired_once_all_pods_say_what_they_are() {
     let ground = Ground0::new();
     let context = ground.context();
