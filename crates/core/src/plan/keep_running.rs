@@ -37,7 +37,8 @@ impl Pass<'_> {
                     self.is_foreign(ordinal);
                 }
                 (Process::Stopped { .. }, Volume::RolledBack { .. } | Volume::OtherEpoch { .. }) => {
-                    if !self.is_foreign(ordinal) && self.belongs(ordinal) {
+                    let ours = !self.is_foreign(ordinal) && self.belongs(ordinal);
+                    if ours {
                         self.tell_stale(ordinal);
                     }
                 }

@@ -118,9 +118,9 @@ impl KubeWorld {
 
     /// Nobody calls a volume rolled back that nobody put back.
     pub(super) fn judge_rolled_back(&mut self, plan: &Plan) {
-        let called = plan.blocks.iter().filter(|b| b.reason == BlockReason::RolledBack);
-        let wrong = called.filter(|b| b.member.is_some_and(|o| !self.rolled_back.contains(&o)));
-        if let Some(block) = wrong.cloned().next() {
+        let mut called = plan.blocks.iter().filter(|b| b.reason == BlockReason::RolledBack);
+        let wrong = called.find(|b| b.member.is_some_and(|o| !self.rolled_back.contains(&o)));
+        if let Some(block) = wrong.cloned() {
             self.broke(KubeBreak::FalseAlarm, block.detail);
         }
     }
