@@ -4,13 +4,17 @@ use std::time::{Duration, Instant};
 
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
-use quorate_tests::kube::cluster::{KubeCluster, manifest};
+use quorate_tests::kube::cluster::manifest;
 use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::operator::Then;
 use quorate_tests::kube::until;
 use rustix::process::Pid;
 
 const ROUNDS: usize = 3;
-const IDLE_CLUSTERS: usize = 100;
+/// More clusters than any one of which this machine could run the members.
+const IDLE_CLUSTERS: [usize; 2] = [100, 1000];
+/// How many are applied at a time.
+const APPLIED: usize = 100;
 /// How long the operator is watched doing nothing.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -36,37 +40,68 @@ fn time_to_three(version: &str) {
     println!("figures: three_ready_s={median:.1}");
 }
 
-/// Many clusters that want nothing: paused, so that this machine need not run three hundred members.
+/// Many clusters that want nothing: paused, so that this machine need not run three thousand members. The operator reads,
+/// judges and reports them as any other.
 fn idle(version: &str) {
     let namespace = Namespace::new("bench");
-    let all: Vec<String> = (0..IDLE_CLUSTERS)
-        .map(|n| parked(&format!("c{n}"), version))
-        .collect();
-    namespace.apply(&all.join("---\n"));
-    let last = KubeCluster::of(&namespace, &format!("c{}", IDLE_CLUSTERS - 1));
-    last.wait_for("seen by the operator", |c| !c["status"]["conditions"].is_null());
+    let mut made = 0;
+    for clusters in IDLE_CLUSTERS {
+        while made < clusters {
+            let all: Vec<String> = (made..clusters.min(made + APPLIED))
+                .map(|n| parked(&format!("c{n}"), version))
+                .collect();
+            namespace.apply(&all.join("---\n"));
+            made += all.len();
+        }
+        println!("\n{clusters} clusters, paused, without members");
+        at_rest(clusters);
+        restarted(clusters);
+    }
+}
+
+/// Waits until an operator has observed all clusters; which one it is.
+fn observed(clusters: usize) -> (String, Vec<Pid>) {
     let bed = Bed::get();
-    let (pod, pids) = bed.acting_operator();
-    let seen = until(Duration::from_secs(60), || {
-        let clusters = bed.figures(&pod, "quorate_cluster_wanted_members");
-        (clusters.len() >= IDLE_CLUSTERS).then_some(())
+    let seen = until(Duration::from_secs(300), || {
+        let (pod, pids) = bed.acting_operator();
+        let known = bed.try_figures(&pod, "quorate_cluster_wanted_members").ok()?;
+        (known.len() >= clusters).then_some((pod, pids))
     });
-    assert!(seen.is_some(), "the operator does not know all clusters");
+    seen.unwrap_or_else(|| panic!("the operator does not know all {clusters} clusters"))
+}
+
+fn at_rest(clusters: usize) {
+    let bed = Bed::get();
+    let (pod, pids) = observed(clusters);
     // Idle means having been so for a while.
     std::thread::sleep(Duration::from_secs(20));
     let before = bed.figures(&pod, "quorate_api_requests_total");
     std::thread::sleep(IDLE);
     let after = bed.figures(&pod, "quorate_api_requests_total");
     let rss = rss_mib(pids[0]);
-    println!("operator with {IDLE_CLUSTERS} idle clusters: {rss:.1} MiB RSS (target: at most 40)");
-    println!("figures: idle_clusters={IDLE_CLUSTERS}; operator_rss_mib={rss:.1}");
+    println!("operator: {rss:.1} MiB RSS");
     println!("its requests to the API server in {} s:", IDLE.as_secs());
+    let mut all = 0.0;
     for (labels, count) in &after {
         let earlier = before.iter().find(|(l, _)| l == labels).map_or(0.0, |(_, c)| *c);
         if *count > earlier {
             println!("  {labels} {}", count - earlier);
+            all += count - earlier;
         }
     }
+    println!("figures: idle_clusters={clusters}; operator_rss_mib={rss:.1}; requests_a_minute={all}");
+}
+
+/// From the death of the operator's process to the moment at which the next one has observed every cluster.
+fn restarted(clusters: usize) {
+    let bed = Bed::get();
+    let began = Instant::now();
+    bed.kill_operator_then(Then::Restart);
+    let (_, pids) = observed(clusters);
+    let seconds = began.elapsed().as_secs_f64();
+    let rss = rss_mib(pids[0]);
+    println!("killed and started again, all observed after {seconds:.1} s, with {rss:.1} MiB RSS");
+    println!("figures: idle_clusters={clusters}; observed_s={seconds:.1}; restarted_rss_mib={rss:.1}");
 }
 
 fn parked(name: &str, version: &str) -> String {

@@ -94,6 +94,11 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub force_redeployment_reason: Option<String>,
+    /// Consent that the only member goes on from a volume that was put back to an earlier state: the text that the reason
+    /// RolledBack shows. What was written since is lost. It counts for that state of that volume, once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub accept_rolled_back: Option<String>,
     /// Backups of this cluster: shorthand for an EtcdBackupSchedule that names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupPlan>,

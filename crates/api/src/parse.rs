@@ -285,6 +285,7 @@ fn known_fields(parent: &str) -> &'static [&'static str] {
             "quota",
             "paused",
             "forceRedeploymentReason",
+            "acceptRolledBack",
             "backup",
             "maintenance",
             "host",

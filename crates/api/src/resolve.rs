@@ -46,6 +46,8 @@ pub struct Cluster {
     pub paused: bool,
     /// Members are restarted when this changes.
     pub force_redeployment_reason: Option<String>,
+    /// The only member may go on from the rolled-back volume that this text names.
+    pub accept_rolled_back: Option<String>,
     /// The pod template may change and storage may grow while the cluster runs; Kubernetes only.
     pub rolling_changes: bool,
     /// Settings on this machine.
@@ -189,6 +191,7 @@ pub(crate) fn read(manifest: &EtcdCluster, found: &mut Findings) -> Cluster {
         quota_bytes,
         paused: spec.paused.unwrap_or(false),
         force_redeployment_reason: spec.force_redeployment_reason.clone(),
+        accept_rolled_back: spec.accept_rolled_back.clone(),
         rolling_changes: spec.rolling_changes(),
         host,
         backup,

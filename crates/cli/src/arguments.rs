@@ -384,6 +384,9 @@ pub struct Prepare {
     /// Where the operator's go-ahead appears
     #[arg(long, value_name = "FILE", default_value = contract::GO_PATH)]
     pub go: PathBuf,
+    /// Where it appears what is known to be on the volume; one that has less was rolled back, and does not pass
+    #[arg(long, value_name = "FILE")]
+    pub reached: Option<PathBuf>,
     /// The directory that the containers of the pod share
     #[arg(long, value_name = "DIR", default_value = contract::SHARED_PATH)]
     pub shared: PathBuf,

@@ -76,6 +76,8 @@ pub struct Members {
     looks: usize,
     /// A quorum has answered; from then on a slow answer is waited for.
     served: bool,
+    /// The index that is known to be on the disk of each member that answered in the last look.
+    durable: BTreeMap<Ordinal, (MemberId, u64)>,
 }
 
 /// What the members said.
@@ -87,6 +89,9 @@ pub struct Answers {
     pub quorum: Option<QuorumView>,
     /// etcd asks for a user, and what it was given is not enough; in its words.
     pub login_refused: Option<String>,
+    /// The index that is known to be on the disk of each member that answered, in this look or in the one before: when one
+    /// goes down, that is remembered along with it.
+    pub durable: BTreeMap<Ordinal, (MemberId, u64)>,
 }
 
 /// A change of the member list.
@@ -136,6 +141,11 @@ impl Members {
         self.endpoints.get(&ordinal).map(|(_, endpoint)| endpoint)
     }
 
+    /// The index that is known to be on the disk of each member that answered in the last look.
+    pub fn durable(&self) -> &BTreeMap<Ordinal, (MemberId, u64)> {
+        &self.durable
+    }
+
     /// Forgets connections to members that do not run.
     pub fn keep_only(&mut self, running: impl Fn(Ordinal) -> bool) {
         self.endpoints.retain(|ordinal, _| running(*ordinal));
@@ -154,8 +164,12 @@ impl Members {
                 });
             }
         }
+        let mut durable = std::mem::take(&mut self.durable);
         if targets.is_empty() {
-            return Answers::default();
+            return Answers {
+                durable,
+                ..Answers::default()
+            };
         }
         if let Some(holder) = targets.iter().find(|target| target.endpoint.holds_token()) {
             let others = targets.iter().filter(|target| target.label != holder.label);
@@ -184,7 +198,13 @@ impl Members {
                     .any(|m| m.id == status.member_id && !m.is_learner)
             });
             let healthy = (status.is_learner && !votes) || member.linearizable_read.is_ok();
-            statuses.extend(member_status(status, healthy).map(|status| (*ordinal, status)));
+            let Some(told) = member_status(status, healthy) else {
+                continue;
+            };
+            if member.linearizable_read.is_ok() {
+                self.durable.insert(*ordinal, (told.member, told.applied));
+            }
+            statuses.insert(*ordinal, told);
         }
         // Of those who name a leader, whoever is in the latest term knows best.
         let leader = statuses
@@ -197,10 +217,12 @@ impl Members {
             members: listed.list.members.into_iter().map(in_list).collect(),
             leader,
         });
+        durable.extend(self.durable.clone());
         Answers {
             statuses,
             quorum,
             login_refused,
+            durable,
         }
     }
 
@@ -263,7 +285,7 @@ impl Members {
                 Err(error) => Err(error),
             },
             // An entry that changes nothing, which a full member takes, too.
-            WriteBefore::BeingAlone => {
+            WriteBefore::Outage => {
                 let nothing = Alarm {
                     member_id: 0,
                     kind: AlarmKind::Unknown(0),

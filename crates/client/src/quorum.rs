@@ -81,7 +81,9 @@ enum Said {
 }
 
 impl QuorumView {
-    /// Asks all targets at once, for no longer than `within` in all.
+    /// Asks all targets at once, for no longer than `within` in all. Each is asked for its status before it is asked for a
+    /// read: if the read succeeds, the entries up to the index in the status are on its disk. etcd applies entries while it
+    /// writes them, but asks the leader for a read index only when all it took in before is written.
     #[allow(
         clippy::indexing_slicing,
         reason = "an index is a target's, and there is a place for each target"
@@ -98,18 +100,21 @@ impl QuorumView {
         let asked = FuturesUnordered::<BoxFuture<'_, Said>>::new();
         for (index, target) in targets.iter().enumerate() {
             let endpoint = target.endpoint.within(within);
-            let reader = endpoint.clone();
             asked.push(Box::pin(
                 async move { Said::Status(index, endpoint.status().await) },
             ));
-            asked.push(Box::pin(async move {
-                Said::Read(index, reader.linearizable_read().await)
-            }));
         }
         let mut asked = asked;
         while let Some(said) = asked.next().await {
             match said {
-                Said::Status(index, status) => statuses[index] = Some(status),
+                Said::Status(index, status) => {
+                    statuses[index] = Some(status);
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let reader = targets[index].endpoint.within(left);
+                    asked.push(Box::pin(async move {
+                        Said::Read(index, reader.linearizable_read().await)
+                    }));
+                }
                 Said::Read(index, read) => {
                     if let Ok(receipt) = &read {
                         listers.push((index, *receipt));

@@ -13,6 +13,9 @@ pub enum Guard {
     /// A member whose data is gone is removed and comes back under a new id. Without it, it comes back under the old
     /// one, having forgotten what it acknowledged: an acknowledged write can vanish.
     NewIdForWiped,
+    /// A volume that was put back to an earlier state, or is of another epoch, does not start. Without it a member
+    /// forgets what it acknowledged, and votes twice in one term.
+    PresentVolume,
     /// No voter is removed unless the healthy voters that remain are a quorum of what remains. Without it a removal
     /// while another member is down ends in a cluster that cannot elect a leader.
     QuorumAfterRemoval,
@@ -29,9 +32,10 @@ pub enum Guard {
 }
 
 impl Guard {
-    pub const ALL: [Guard; 7] = [
+    pub const ALL: [Guard; 8] = [
         Guard::FreshVolume,
         Guard::NewIdForWiped,
+        Guard::PresentVolume,
         Guard::QuorumAfterRemoval,
         Guard::QuorumWhileDisturbed,
         Guard::OneDisturbed,

@@ -7,13 +7,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Basis, ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Token, Version};
+use crate::model::{
+    Basis, ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Progress, Spec, Time, Token,
+    Version, Volume,
+};
 
 /// The record. `Memory::default()` is that of a cluster never heard of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     #[serde(default)]
     pub format: Format,
+    /// Which life of the cluster this is.
+    #[serde(default, skip_serializing_if = "Epoch::is_first")]
+    pub epoch: Epoch,
+    /// The recovery that began this epoch. Nothing recovers a cluster yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
     /// The manifest that was last found to be right, as the ground writes it. Kept for the ground, and not read here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
@@ -69,6 +78,13 @@ impl TryFrom<u32> for Format {
     }
 }
 
+/// A recovery, and who agreed to what it costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    pub id: String,
+    pub consent: String,
+}
+
 /// The first members, and the token they share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bootstrap {
@@ -85,6 +101,12 @@ pub struct Slot {
     pub generation: Generation,
     /// Whether that volume was ever started.
     pub mark: Mark,
+    /// The number of the start that was last planned on it. Whether that one reached the volume is not known.
+    #[serde(default)]
+    pub run: u64,
+    /// How far that volume is known to have come. One that is behind this was rolled back.
+    #[serde(default, skip_serializing_if = "Progress::is_none")]
+    pub reached: Progress,
     /// The id under which it is in the member list.
     pub member: Option<MemberId>,
     /// Whether that member was last seen to vote.
@@ -190,6 +212,35 @@ impl Memory {
     /// The slot at `ordinal`, as it is or as it would begin.
     pub fn slot(&self, ordinal: Ordinal) -> Slot {
         self.slots.get(&ordinal).cloned().unwrap_or_default()
+    }
+
+    /// The log of `member` is on its disk up to `index`, if it is the member of that slot.
+    pub fn note_durable(&mut self, ordinal: Ordinal, (member, index): (MemberId, u64)) {
+        let slot = self.slots.get_mut(&ordinal);
+        if let Some(slot) = slot.filter(|slot| slot.member == Some(member)) {
+            slot.reached.index = slot.reached.index.max(index);
+        }
+    }
+
+    /// What is wrong with a volume that holds a slot's own data, by what is written on it: it was rolled back, or is of
+    /// another epoch.
+    pub fn fault(&self, ordinal: Ordinal, marks: Marks) -> Option<Volume> {
+        if marks.epoch != self.epoch {
+            return Some(Volume::OtherEpoch { epoch: marks.epoch });
+        }
+        let why = marks.lack(self.slot(ordinal).reached)?;
+        Some(Volume::RolledBack { why })
+    }
+
+    /// Does the user agree that the only member there is goes on from a volume with these marks, which was rolled back? With
+    /// others it would contradict them, so there is nothing to agree to.
+    pub fn agreed(&self, spec: &Spec, ordinal: Ordinal, marks: Marks) -> bool {
+        let alone = self
+            .slots
+            .iter()
+            .all(|(o, s)| *o == ordinal || s.member.is_none());
+        let text = marks.consent(&spec.member_name(ordinal), self.slot(ordinal).reached);
+        alone && marks.epoch == self.epoch && spec.accept_rolled_back.as_ref() == Some(&text)
     }
 
     /// The memory as a supervisor takes it up when it begins. Members that ended while none watched are not crashing,

@@ -4,6 +4,7 @@
 mod basis;
 mod ids;
 mod observed;
+mod progress;
 mod spec;
 mod time;
 mod version;
@@ -14,6 +15,7 @@ pub use observed::{
     Alarm, AlarmKind, Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView,
     Refused, SlotView, StepKind, StepResult, Storage, StorageId, StorageSize, Volume,
 };
+pub use progress::{Epoch, Marks, Progress};
 pub use spec::{Frozen, Spec};
 pub use time::Time;
 pub use version::{Version, VersionError, VersionPath};

@@ -37,6 +37,7 @@ pub struct Plan {
 mod alarms;
 mod bootstrap;
 mod facts;
+mod identity;
 mod keep_running;
 mod learner;
 mod lost_ca;
@@ -49,6 +50,7 @@ mod scale;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use identity::judged;
 use pass::Pass;
 
 /// How long each thing may take before it is thought of differently.
@@ -107,6 +109,7 @@ pub fn plan_with(
     now: Time,
     guards: Guards,
 ) -> (Plan, Memory) {
+    let observed = &judged(spec, observed, memory, guards);
     let mut pass = Pass::new(spec, observed, memory, now, guards);
     pass.tell_deletions();
     let corrupt = pass.tell_alarms();

@@ -60,4 +60,4 @@ pub use roster::{Roster, RosterMember};
 pub use status::{Status, status};
 pub use target::Target;
 pub use verify::{MemberVerdict, Verdict, verify, verify_member};
-pub use wal::{Replay, SegmentName, replay};
+pub use wal::{Replay, SegmentName, last_index, replay};

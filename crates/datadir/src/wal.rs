@@ -23,7 +23,7 @@ pub(crate) use head::read_head;
 pub(crate) use segments::{Listing, list};
 pub(crate) use write::{RESTORED_TERM, conf_state, make_directory};
 
-pub use log::{Entries, Log};
+pub use log::{Entries, Log, last_index};
 pub use read::{End, Found, Position, Reader};
 pub use record::{Entry, EntryKind, HardState, Metadata, Record, SnapshotMark};
 pub use replay::{Replay, replay};

@@ -17,6 +17,7 @@ use crate::ground::Ground;
 use crate::observe::aside_name;
 use crate::run::evidence;
 use crate::run::launch::Launch;
+use crate::run::volume_record::VolumeRecord;
 use crate::{Error, supervise};
 
 impl Ground {
@@ -123,6 +124,12 @@ impl Ground {
             program: etcd.path,
             version: etcd.version,
             arguments: arguments.list(),
+            volume: Some(VolumeRecord::new(
+                &self.journal.cluster,
+                member.as_str(),
+                self.journal.memory.epoch,
+                self.journal.memory.slot(ordinal).run,
+            )),
             data_dir,
             generation,
             config: config.to_owned(),
@@ -155,15 +162,25 @@ impl Ground {
     }
 
     /// Is what lies in `data_dir` now, at the last moment, still the data of the member that the memory knows?
-    fn is_its_own(&self, ordinal: Ordinal, data_dir: &Path) -> Result<(), String> {
+    fn is_its_own(&mut self, ordinal: Ordinal, data_dir: &Path) -> Result<(), String> {
         let (memory, slot) = (&self.journal.memory, self.journal.memory.slot(ordinal));
         match quorate_datadir::look(data_dir) {
             Ok(Look::Data(found)) => {
                 let same = memory.cluster.is_none_or(|c| c.0 == found.cluster_id)
                     && slot.member.is_none_or(|m| m.0 == found.member_id);
-                same.then_some(()).ok_or_else(|| {
-                    "its data was exchanged for another member's since it was looked at".to_owned()
-                })
+                if !same {
+                    return Err(
+                        "its data was exchanged for another member's since it was looked at".to_owned(),
+                    );
+                }
+                let record = VolumeRecord::read(data_dir).map_err(|error| error.chain())?;
+                let marks = VolumeRecord::marks(record.as_ref(), self.last_index(ordinal, data_dir, true));
+                match self.journal.memory.fault(ordinal, marks) {
+                    None => Ok(()),
+                    Some(_) => {
+                        Err("its data was put back to an earlier state since it was looked at".to_owned())
+                    }
+                }
             }
             Ok(_) => Err("its data has gone since it was looked at".to_owned()),
             Err(error) => Err(error.to_string()),

@@ -12,6 +12,7 @@ use quorate_core::model::{MemberName, Ordinal, PeerUrl, Version};
 
 use crate::find::{EtcdBinary, Finder, Places};
 use crate::journal::Journal;
+use crate::last_index::LastIndexes;
 use crate::ports::{self, Asked};
 use crate::registry::Registry;
 use crate::replay::Replays;
@@ -31,6 +32,7 @@ pub(crate) struct Ground {
     pub(crate) trusted: String,
     /// Where the other roots of this machine are, if that can be known.
     pub(crate) registry: Option<Registry>,
+    pub(crate) last_indexes: LastIndexes,
     finder: Option<Finder>,
 }
 
@@ -52,6 +54,7 @@ impl Ground {
             replays: Replays::default(),
             trusted: String::new(),
             registry: None,
+            last_indexes: LastIndexes::default(),
             finder,
         }
     }

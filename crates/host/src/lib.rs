@@ -26,6 +26,7 @@ pub mod find;
 mod ground;
 mod holder;
 mod journal;
+mod last_index;
 mod log;
 mod manifest;
 mod observe;

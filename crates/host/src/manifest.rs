@@ -126,6 +126,7 @@ pub(crate) fn spec(cluster: &Cluster, trusted: &str) -> Spec {
         },
         config: digest(cluster, trusted),
         paused: cluster.paused,
+        accept_rolled_back: cluster.accept_rolled_back.clone(),
         frozen: None,
         storage: None,
     }

@@ -10,8 +10,8 @@ use std::path::Path;
 use quorate_client::Credentials;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Place, Process,
-    SlotView, Spec, Token, Version, Volume,
+    ClusterId, FirstStart, Generation, Marks, MemberId, MemberName, Observed, Ordinal, Outcome, Place,
+    Process, SlotView, Spec, Token, Version, Volume,
 };
 use quorate_datadir::{Attempt, DbLock, Look};
 
@@ -20,6 +20,7 @@ use crate::holder::{self, Holder};
 use crate::ports::Ports;
 use crate::run::evidence::Evidence;
 use crate::run::launch;
+use crate::run::volume_record::VolumeRecord;
 use crate::{certs, disk, supervise};
 
 /// A look, and what could not be seen in it.
@@ -57,6 +58,11 @@ impl Ground {
         for (ordinal, status) in answers.statuses {
             if let Some(slot) = slots.get_mut(&ordinal) {
                 slot.status = Some(status);
+            }
+        }
+        for (ordinal, durable) in answers.durable {
+            if let Some(slot) = slots.get_mut(&ordinal) {
+                slot.durable = Some(durable);
             }
         }
         let fresh_token = fresh_token(&spec.name);
@@ -166,6 +172,7 @@ impl Ground {
                 Volume::Unknown
             }
         };
+        let (volume, marks) = self.whose(ordinal, &volume_dir, volume, !alive, problems);
         let cannot_start = if stopped {
             let version = remembered.version.unwrap_or(spec.version);
             let uncertified = || certs::lacking(&self.root, &name).filter(|_| self.journal.tls);
@@ -202,6 +209,8 @@ impl Ground {
         Some(SlotView {
             peer_url,
             volume,
+            marks,
+            durable: None,
             first_start,
             leftovers,
             asides,
@@ -215,6 +224,49 @@ impl Ground {
             cannot_start,
             replay_limit,
         })
+    }
+
+    /// Whose data lies in a slot by what is written beside it, and how far it has come.
+    fn whose(
+        &mut self,
+        ordinal: Ordinal,
+        dir: &Path,
+        volume: Volume,
+        at_rest: bool,
+        problems: &mut Vec<String>,
+    ) -> (Volume, Option<Marks>) {
+        if !matches!(volume, Volume::Data { .. }) {
+            return (volume, None);
+        }
+        let record = match VolumeRecord::read(dir) {
+            Ok(record) => record,
+            Err(error) => {
+                problems.push(error.chain());
+                return (Volume::Unknown, None);
+            }
+        };
+        let cluster = &self.journal.cluster;
+        let other = record.as_ref().filter(|record| {
+            (record.cluster.as_str(), record.member.as_str()) != (cluster, self.name(ordinal).as_str())
+        });
+        if let Some(other) = other.filter(|_| at_rest) {
+            let mut slots = self.ordinals().into_iter();
+            let slot = slots.find(|o| other.cluster == *cluster && self.name(*o).as_str() == other.member);
+            let belongs_to = format!("{} of cluster {}", other.member, other.cluster);
+            return (Volume::Foreign { belongs_to, slot }, None);
+        }
+        let marks = VolumeRecord::marks(record.as_ref(), self.last_index(ordinal, dir, at_rest));
+        (volume, Some(marks))
+    }
+
+    /// The last index in the log of a member that does not run, where something is known to compare it with.
+    pub(crate) fn last_index(&mut self, ordinal: Ordinal, dir: &Path, at_rest: bool) -> Option<u64> {
+        if at_rest && self.journal.memory.slot(ordinal).reached.index > 0 {
+            self.last_indexes.of(dir)
+        } else {
+            self.last_indexes.forget(dir);
+            None
+        }
     }
 
     fn runs_another(&self, ordinal: Ordinal, version: Version) -> bool {

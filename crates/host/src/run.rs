@@ -10,6 +10,7 @@ mod handle;
 mod identity;
 pub mod launch;
 mod record;
+pub mod volume_record;
 
 pub(crate) use child::Runner;
 pub(crate) use handle::Handle;

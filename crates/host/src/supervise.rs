@@ -490,6 +490,15 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
     }
 
+    /// How far the logs are on the disks is remembered along with other things; at the end there is nothing else.
+    fn remember_indexes(&mut self) {
+        let mut memory = self.ground.journal.memory.clone();
+        for (ordinal, durable) in self.ground.clients.durable() {
+            memory.note_durable(*ordinal, *durable);
+        }
+        self.remember(memory);
+    }
+
     /// Stops all members, and says so in the status.
     async fn end(mut self) -> Result<(), Error> {
         // First, so that it can still read what it has not flushed.
@@ -499,6 +508,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             self.line(format!("stopping {running} members"));
         }
         let leader = self.leader();
+        self.remember_indexes();
         let stopped = self.ground.runner.stop_all(leader).await;
         if let Some((status, _)) = self.written.take() {
             let mut status = Status {

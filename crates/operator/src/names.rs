@@ -9,6 +9,8 @@ use quorate_pod::contract::{CLUSTER_LABEL, MemberRef, PEER_LABEL};
 
 /// The label that all objects of all clusters carry; what the operator watches is chosen by it.
 pub const APP_LABEL: (&str, &str) = ("app.kubernetes.io/name", "etcd");
+/// The same label on a pod that its node does not end although another one runs in its place: no Service selects it.
+pub const LEFT_BEHIND_LABEL: (&str, &str) = (APP_LABEL.0, "etcd-left-behind");
 /// Labels that tools look for: the cluster's name, who made the object, and what it is a part of.
 const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 const MANAGED_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "quorate");
@@ -65,6 +67,12 @@ impl Names {
         let canonical = number == "0" || !number.starts_with('0');
         let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
         (canonical && digits).then(|| number.parse().ok().map(Ordinal))?
+    }
+
+    /// The slot of a member, if it is one of this cluster.
+    pub fn ordinal_of(&self, member: &MemberRef) -> Option<Ordinal> {
+        let own = member.namespace == self.namespace && member.cluster == self.cluster;
+        self.ordinal(&member.name).filter(|_| own)
     }
 
     /// The slot of the member that the others reach there, if the address is one of this cluster's.

@@ -9,9 +9,10 @@
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
+use quorate_core::model::Epoch;
 use quorate_datadir::durable::{self, Draft};
 
-use crate::contract::{How, Started};
+use crate::contract::{How, Passed, Started};
 use crate::error::file;
 use crate::gate::Gate;
 use crate::handover::Launch;
@@ -30,6 +31,8 @@ pub struct Admission {
     pub identity: Option<Identity>,
     /// A member has served from that data, or for a first start from the data before it.
     pub served: bool,
+    /// The number and the epoch of the start; none where it passes by itself.
+    pub run: Option<(Option<u64>, Epoch)>,
 }
 
 /// One thing to do; between any two of them a crash may come.
@@ -69,11 +72,13 @@ pub(crate) fn admit(
     mut record: Record,
     admission: &Admission,
     _held: &Hold,
-) -> Result<(), Error> {
+) -> Result<Passed, Error> {
     for act in Act::ALL {
         run(act, gate, layout, &mut record, admission)?;
     }
-    Ok(())
+    Ok(Passed {
+        run: record.entry(gate.generation).run,
+    })
 }
 
 pub(crate) fn run(
@@ -151,6 +156,9 @@ fn noted_entry(gate: &Gate<'_>, mut entry: Entry, admission: &Admission) -> Entr
         version: gate.version,
         config: gate.config.to_owned(),
     });
+    if let Some((run, epoch)) = admission.run {
+        (entry.run, entry.epoch) = (entry.run.max(run), epoch);
+    }
     match admission.identity {
         Some(identity) => {
             entry.fired = true;

@@ -3,14 +3,17 @@
 //! ```text
 //! pod ── Report ──▶ operator      the termination message of the init container that looks
 //! pod ◀── GoAhead ── operator     the pod annotation START, seen in the pod as the file GO
+//! pod ◀── Floor ──── operator     the pod annotation REACHED, which every pod of the member has from its birth
+//! pod ── Passed ───▶ operator     the termination message of the gate
 //! ```
 //!
-//! Both are JSON with a format number. A reader takes fields that it does not know for additions, and refuses a format
+//! All are JSON with a format number. A reader takes fields that it does not know for additions, and refuses a format
 //! that it does not know. Never: a report longer than Kubernetes keeps; the conclusion "never ran" from anything but
 //! a mark on the very volume that the operator has recorded.
 
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, MemberId, MemberName, PeerUrl, Token, Version, Volume,
+    ClusterId, Epoch, FirstStart, Generation, Marks, MemberId, MemberName, PeerUrl, Progress, Token, Version,
+    Volume,
 };
 use quorate_core::plan::StartHow;
 use serde::{Deserialize, Serialize};
@@ -22,6 +25,8 @@ pub const FORMAT: u32 = 1;
 
 /// The pod annotation with the operator's go-ahead.
 pub const START_ANNOTATION: &str = "etcd.improbable.io/start";
+/// The pod annotation with what the operator knows to be on the volume.
+pub const REACHED_ANNOTATION: &str = "etcd.improbable.io/reached";
 /// The label with the cluster's name.
 pub const CLUSTER_LABEL: &str = "etcd.improbable.io/cluster-name";
 /// The label with the member's name.
@@ -46,6 +51,10 @@ pub const PODINFO_PATH: &str = "/podinfo";
 pub const START_FILE: &str = "start";
 /// The go-ahead as the pod sees it.
 pub const GO_PATH: &str = "/podinfo/start";
+/// The file in [`PODINFO_PATH`] that shows [`REACHED_ANNOTATION`].
+pub const REACHED_FILE: &str = "reached";
+/// The same as the pod sees it.
+pub const REACHED_PATH: &str = "/podinfo/reached";
 /// Where a container leaves its last words.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
 
@@ -81,6 +90,80 @@ pub struct Report {
     /// The member that the volume belongs to, once etcd was let through on it for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub belongs_to: Option<MemberRef>,
+    /// The epoch in which etcd was last let through on this generation.
+    #[serde(default, skip_serializing_if = "Epoch::is_first")]
+    pub epoch: Epoch,
+    /// The number of the last start that was let through on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
+    /// The last index in its log, if that could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_index: Option<u64>,
+}
+
+/// What is known to be on a volume. The gate lets nothing through on one that has less: it was put back to an earlier state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Floor {
+    #[serde(default, skip_serializing_if = "Epoch::is_first")]
+    pub epoch: Epoch,
+    #[serde(default, flatten)]
+    pub reached: Progress,
+}
+
+impl Floor {
+    pub fn is_none(&self) -> bool {
+        *self == Floor::default()
+    }
+
+    /// Reads an annotation's value; nothing is known where there is none.
+    pub fn read(json: &[u8]) -> Result<Floor, Unreadable> {
+        if json.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Floor::default());
+        }
+        if json.len() > GO_AHEAD_BYTES_MAX {
+            return Err(Unreadable::Long(json.len()));
+        }
+        serde_json::from_slice(json).map_err(Unreadable::Malformed)
+    }
+
+    /// As an annotation's value.
+    pub fn to_annotation(&self) -> String {
+        // These types have nothing that JSON cannot say.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Why nothing may start from a volume with these marks, if so: in words.
+    pub fn refuses(&self, marks: &Marks) -> Option<String> {
+        if marks.epoch != self.epoch {
+            let (found, own) = (marks.epoch, self.epoch);
+            return Some(format!(
+                "the volume is of epoch {found}, and the cluster is in epoch {own}"
+            ));
+        }
+        let why = marks.lack(self.reached)?;
+        Some(format!("the volume was rolled back: {why}"))
+    }
+}
+
+/// What the gate says when it has let a start through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Passed {
+    /// The number of the last start that is written on the volume.
+    pub run: Option<u64>,
+}
+
+impl Passed {
+    /// Reads a termination message; `None` if it is none of ours, as an older gate leaves none.
+    pub fn read(message: &str) -> Option<Passed> {
+        serde_json::from_str(message).ok()
+    }
+
+    pub fn to_message(&self) -> String {
+        // These types have nothing that JSON cannot say.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 /// A member by its name: that of an EtcdPeer, of an EtcdCluster, in a namespace.
@@ -167,6 +250,12 @@ pub struct GoAhead {
     /// that is then no longer needed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub served: bool,
+    /// The number of this start, to be written on the volume; none in one of an operator that does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
+    /// What is known to be on the volume.
+    #[serde(default, skip_serializing_if = "Floor::is_none")]
+    pub floor: Floor,
 }
 
 /// As what a member starts: [`StartHow`], in the words of this contract.
@@ -280,15 +369,26 @@ impl Report {
         }
     }
 
-    /// Does the gate let a pod of this member, version and configuration through by itself? Only as a plain restart.
-    pub fn passes_alone(&self, member: &MemberRef, version: Version, config: &str) -> bool {
+    /// What is written on the volume, and what its log comes to.
+    pub fn marks(&self) -> Marks {
+        Marks {
+            epoch: self.epoch,
+            run: self.run,
+            last_index: self.last_index,
+        }
+    }
+
+    /// Does the gate let a pod of this member, version and configuration through by itself? Only as a plain restart, from
+    /// a volume that has what it is known to have.
+    pub fn passes_alone(&self, member: &MemberRef, version: Version, config: &str, floor: &Floor) -> bool {
         let data = matches!(self.volume, Found::Data { .. });
         let own = self
             .belongs_to
             .as_ref()
             .is_none_or(|belongs_to| belongs_to == member);
         let before = self.started.as_ref();
-        own && data && before.is_some_and(|s| s.version == version && s.config == config)
+        let whole = floor.refuses(&self.marks()).is_none();
+        own && data && whole && before.is_some_and(|s| s.version == version && s.config == config)
     }
 
     /// What is proven about a first start on this generation, given the volume id that the operator has `recorded`.

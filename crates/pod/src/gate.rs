@@ -10,7 +10,8 @@
 //!        └──────────────────────────────────────────┘
 //! ```
 //!
-//! Never: a volume that belongs to another member, however it came here; a first start where something may have run; a
+//! Never: a volume that belongs to another member, however it came here; one of another epoch, or that was put back to an
+//! earlier state than it is known to have had, with or without a go-ahead; a first start where something may have run; a
 //! go-ahead of another pod, volume or generation; data of a newer etcd under an older one.
 
 use std::path::Path;
@@ -21,7 +22,7 @@ use quorate_datadir::durable;
 
 use crate::Error;
 use crate::admit::{self, Admission};
-use crate::contract::{GO_AHEAD_BYTES_MAX, GoAhead, How, MemberRef, Started};
+use crate::contract::{Floor, GO_AHEAD_BYTES_MAX, GoAhead, How, MemberRef, Passed, Started};
 use crate::hold::{EVERY, Held, Hold};
 use crate::judge::{Data, Identity, judge};
 use crate::layout::Layout;
@@ -46,6 +47,8 @@ pub struct Gate<'a> {
     pub member: Option<&'a MemberRef>,
     /// Where the go-ahead appears.
     pub go: &'a Path,
+    /// Where it appears what is known to be on the volume.
+    pub reached: Option<&'a Path>,
     /// Where things are left for the launcher.
     pub shared: &'a Path,
     /// This program, to be left there.
@@ -64,7 +67,7 @@ pub enum Decision {
 }
 
 /// Waits until the start may pass, and lets it through. `waiting` is told what is waited for, once per change.
-pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<(), Error> {
+pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<Passed, Error> {
     let layout = Layout::new(gate.volume);
     let began = Instant::now();
     let mut told = String::new();
@@ -79,7 +82,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<(), Error>
             // A volume in use is tried again soon: only its lock is looked at.
             last = matches!(attempt, Attempt::NotYet(_)).then(|| (go, Instant::now()));
             match attempt {
-                Attempt::Passed => return Ok(()),
+                Attempt::Passed(passed) => return Ok(passed),
                 Attempt::NotYet(why) | Attempt::InUse(why) => {
                     if why != told {
                         waiting(&why);
@@ -99,7 +102,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<(), Error>
 }
 
 enum Attempt {
-    Passed,
+    Passed(Passed),
     NotYet(String),
     InUse(String),
 }
@@ -118,15 +121,37 @@ fn attempt(gate: &Gate<'_>, layout: &Layout, go: Option<&[u8]>) -> Result<Attemp
             return Err(Error::refused(gate.volume, why));
         }
     };
-    let data = judge(&layout.data(gate.generation))?;
-    match decide(gate, &record, &data, go) {
+    let floor = match floor(gate)? {
+        Ok(floor) => floor,
+        Err(why) => return Ok(Attempt::NotYet(why)),
+    };
+    let directory = layout.data(gate.generation);
+    let mut data = judge(&directory)?;
+    let mut decision = decide(gate, &record, &data, go, &floor);
+    if let (Decision::Pass(_), Data::Member(_)) = (&decision, &data) {
+        // Only now: a long log takes a while to read, and a pod may have to wait for long.
+        data = data.with_log(&directory);
+        decision = decide(gate, &record, &data, go, &floor);
+    }
+    match decision {
         Decision::Pass(admission) => {
-            admit::admit(gate, layout, record, &admission, &hold)?;
-            Ok(Attempt::Passed)
+            let passed = admit::admit(gate, layout, record, &admission, &hold)?;
+            Ok(Attempt::Passed(passed))
         }
         Decision::Wait { why } => Ok(Attempt::NotYet(why)),
         Decision::Refuse { why } => Err(Error::refused(gate.volume, why)),
     }
+}
+
+/// What is known to be on the volume, or why that cannot be understood.
+fn floor(gate: &Gate<'_>) -> Result<Result<Floor, String>, Error> {
+    let Some(path) = gate.reached else {
+        return Ok(Ok(Floor::default()));
+    };
+    let content = go_ahead(path)?.unwrap_or_default();
+    Ok(Floor::read(&content).map_err(|error| {
+        format!("waiting for the operator: what is known to be on the volume cannot be read: {error}")
+    }))
 }
 
 /// The annotation as the downward API shows it; `None` while there is none.
@@ -136,7 +161,7 @@ fn go_ahead(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// May this start pass? A function of what is there, and of nothing else.
-pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) -> Decision {
+pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>, floor: &Floor) -> Decision {
     let entry = record.entry(gate.generation);
     let wanted = Started {
         version: gate.version,
@@ -157,14 +182,24 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
         ));
     }
     if let Data::Member(identity) = data {
+        // One of a later epoch may be right where this pod was made before that; a go-ahead knows.
+        let later = entry.epoch > floor.epoch;
+        if let Some(why) = floor
+            .refuses(&entry.marks(identity.last_index))
+            .filter(|_| !later)
+        {
+            return refuse(why);
+        }
         if let Some(why) = too_old(gate.version, identity) {
             return refuse(why);
         }
-        if entry.started.as_ref() == Some(&wanted) && identity.is(entry.member, entry.cluster) {
+        let known = entry.started.as_ref() == Some(&wanted) && identity.is(entry.member, entry.cluster);
+        if known && !later {
             return Decision::Pass(Admission {
                 how: How::Resume,
                 identity: Some(*identity),
                 served: entry.served,
+                run: None,
             });
         }
     }
@@ -182,6 +217,19 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
             go.volume_id, record.id
         ));
     }
+    // Another's, or a later life of this cluster's: what it knows, the go-ahead does not.
+    if let Some(later) = record.epoch().filter(|epoch| *epoch > go.floor.epoch) {
+        let own = go.floor.epoch;
+        return refuse(format!(
+            "the volume is of epoch {later}, and the cluster is in epoch {own}"
+        ));
+    }
+    if let Data::Member(identity) = data
+        && let Some(why) = go.floor.refuses(&entry.marks(identity.last_index))
+    {
+        return refuse(why);
+    }
+    let run = Some((go.run, go.floor.epoch));
     match (&go.how, data) {
         (How::New { .. } | How::Join { .. }, Data::Member(found)) => {
             refuse(format!("a first start over the data of {found}"))
@@ -197,6 +245,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
             served: go.served,
             how: go.how,
             identity: None,
+            run,
         }),
         (How::New { .. } | How::Join { .. }, _) if entry.may_have_promised() => refuse(format!(
             "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
@@ -208,6 +257,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
                 served: go.served,
                 how: go.how,
                 identity: None,
+                run,
             })
         }
         (How::Resume | How::Settle, Data::Member(found)) => {
@@ -220,6 +270,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>) 
                     how: go.how,
                     identity: Some(*found),
                     served: entry.served || go.served,
+                    run,
                 })
             } else {
                 let whole = |id: Option<String>| id.unwrap_or("any".to_owned());

@@ -51,6 +51,9 @@ pub struct Launch {
     pub member: Option<MemberId>,
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterId>,
+    /// The number of the last start that was on the volume when this was let through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
 }
 
 impl Launch {
@@ -79,6 +82,7 @@ impl Launch {
             arguments,
             member: admission.identity.map(|identity| identity.member),
             cluster: admission.identity.map(|identity| identity.cluster),
+            run: record.entry(gate.generation).run,
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Identity {
     pub cluster: ClusterId,
     /// The newest minor that is known to have written there.
     pub minor: Option<u64>,
+    /// The last index in its log, where that was read.
+    pub last_index: Option<u64>,
 }
 
 impl Identity {
@@ -48,6 +50,19 @@ impl Identity {
 impl std::fmt::Display for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "member {} of cluster {}", self.member, self.cluster)
+    }
+}
+
+impl Data {
+    /// The same with what the log in `directory` comes to. That takes as long as reading it.
+    pub(crate) fn with_log(self, directory: &Path) -> Data {
+        match self {
+            Data::Member(identity) => Data::Member(Identity {
+                last_index: quorate_datadir::last_index(directory).ok().flatten(),
+                ..identity
+            }),
+            other => other,
+        }
     }
 }
 
@@ -83,6 +98,7 @@ pub(crate) fn judge(directory: &Path) -> Result<Data, Error> {
                 .flatten()
                 .map(|version| version.minor)
                 .max(),
+            last_index: None,
         }),
         Look::Damaged { path, why } => Data::Damaged {
             why: format!("{}: {why}", path.display()),

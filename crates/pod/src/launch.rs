@@ -171,6 +171,13 @@ pub fn still_let_through(record: &Record, launch: &Launch) -> Result<(), String>
                 .to_owned(),
         );
     }
+    if entry.run < launch.run {
+        return Err(
+            "the volume was rolled back while the pod ran: it knows less than it did; delete the pod, so that it is looked \
+             at again"
+                .to_owned(),
+        );
+    }
     Ok(())
 }
 

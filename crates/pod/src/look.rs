@@ -57,6 +57,9 @@ pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
             volume: Found::Unknown { why },
             fired: entry.as_ref().is_none_or(|entry| entry.fired),
             blank: false,
+            epoch: entry.as_ref().map(|entry| entry.epoch).unwrap_or_default(),
+            run: entry.as_ref().and_then(|entry| entry.run),
+            last_index: None,
             started: entry.and_then(|entry| entry.started),
             replay_limit: None,
             asides: aside::count(&layout).unwrap_or(u32::MAX),
@@ -78,7 +81,7 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
         adopt::adopt(layout, &mut record)?;
     }
     let directory = layout.data(generation);
-    let data = judge(&directory)?;
+    let data = judge(&directory)?.with_log(&directory);
     if marks_fired(&record, generation, &data) {
         // Else a wipe of the directory would leave "never ran" behind.
         record.entry_mut(generation).fired = true;
@@ -115,6 +118,10 @@ pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data)
             Data::Nothing | Data::Remains { .. } => entry.came_to_nothing,
             Data::Member(_) | Data::Damaged { .. } => false,
         };
+    let last_index = match &data {
+        Data::Member(identity) => identity.last_index,
+        _ => None,
+    };
     let volume = match data {
         Data::Nothing => Found::Empty,
         Data::Blank if blank => Found::Empty,
@@ -140,6 +147,9 @@ pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data)
         started: entry.started,
         replay_limit: None,
         asides: 0,
+        epoch: entry.epoch,
+        run: entry.run,
+        last_index,
         belongs_to: record.belongs_to.clone(),
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use quorate_core::model::{ClusterId, Generation, MemberId};
+use quorate_core::model::{ClusterId, Epoch, Generation, Marks, MemberId};
 use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,12 @@ pub struct Entry {
     /// The uid of the pod that was last let through for a first start: only that one may execute it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
+    /// The number of the last start that was let through with a go-ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<u64>,
+    /// The epoch in which it was.
+    #[serde(default, skip_serializing_if = "Epoch::is_first")]
+    pub epoch: Epoch,
     /// Whose data was last seen there.
     #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
     pub member: Option<MemberId>,
@@ -61,6 +67,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// What is written on the volume about this generation. The log is for others to read.
+    pub(crate) fn marks(&self, last_index: Option<u64>) -> Marks {
+        Marks {
+            epoch: self.epoch,
+            run: self.run,
+            last_index,
+        }
+    }
+
     /// May etcd have promised anything there, if there is no log?
     pub(crate) fn may_have_promised(&self) -> bool {
         self.fired && !self.came_to_nothing
@@ -167,6 +182,11 @@ impl Record {
         self.generations.entry(generation).or_default()
     }
 
+    /// The latest epoch in which anything was let through.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.generations.values().map(|entry| entry.epoch).max()
+    }
+
     /// The newest generation on which anything was let through or ran.
     pub fn newest(&self) -> Option<Generation> {
         let used = |entry: &Entry| entry.fired || entry.started.is_some();
@@ -207,6 +227,8 @@ mod tests {
                 config: "c".to_owned(),
             }),
             pod: Some("u".to_owned()),
+            run: Some(3),
+            epoch: Epoch(1),
             member: Some(MemberId(1)),
             cluster: Some(ClusterId(2)),
         };

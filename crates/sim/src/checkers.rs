@@ -4,10 +4,12 @@
 //! In: notes of the etcd model, steps as they take effect, the world after each tick. Out: [`Break`]s.
 //! Never: a change to the world.
 
+mod alarms;
 mod asides;
 mod clusters;
 mod convergence;
 mod disturbance;
+mod loss;
 mod outage;
 mod writes;
 
@@ -25,6 +27,10 @@ pub enum BreakKind {
     TwoClusters,
     /// `new` on a volume that ever ran.
     NewOnUsed,
+    /// A volume was started that was put back to an earlier state.
+    RolledBackStarted,
+    /// A volume was called rolled back that was not.
+    FalseAlarm,
     /// A planned stop or removal took the quorum away.
     PlannedOutage,
     /// Unable to commit for long, though nothing was wrong.
@@ -37,6 +43,10 @@ pub enum BreakKind {
     AsidesUnbounded,
     /// Old data deleted before its replacement served.
     AsideDroppedEarly,
+    /// An alarm that nobody is told of, or that something was changed under.
+    AlarmIgnored,
+    /// With a quorum's disks gone, more was done than to start what has its data.
+    ActedAfterLoss,
     /// The planner's second opinion refused what the planner planned.
     CheckDisagrees,
     /// The second opinion accepted a plan spoilt on purpose.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use quorate_core::model::{Refused, StepKind};
 use quorate_core::plan::{BlockReason, Plan, StartHow, Step, WaitReason};
 
+use crate::etcd::Snapshots;
 use crate::fault::FaultKind;
 
 /// Counters by group and name.
@@ -25,6 +26,21 @@ const REFUSALS: [&str; 6] = [
     "Other",
 ];
 
+/// Faults that must be met in the middle of a change of the member list, and of a restart on purpose.
+const FAULTS_DURING: [FaultKind; 9] = [
+    FaultKind::KillMember,
+    FaultKind::KillExecutor,
+    FaultKind::CutOne,
+    FaultKind::Split,
+    FaultKind::StalledDisk,
+    FaultKind::WipeVolume,
+    FaultKind::DamageVolume,
+    FaultKind::ApplyLag,
+    FaultKind::ClockBack,
+];
+const DURING: [&str; 2] = ["changing", "rolling"];
+const SNAPSHOTS: [&str; 2] = ["ToVoter", "ToLearner"];
+
 /// Kinds that a run of the real planner need not reach, each with its reason.
 pub const UNREACHABLE: &[(&str, &str, &str)] = &[
     (
@@ -33,8 +49,8 @@ pub const UNREACHABLE: &[(&str, &str, &str)] = &[
         "etcd says it of voters that never told their name; a learner answers only after it has, and is promoted only \
          when it answers. A few worlds in ten thousand meet it, through a member that lags. etcd/tests.rs reaches it",
     ),
-    ("block", "NoSpace", "the model's etcd raises no alarms"),
-    ("block", "Corrupt", "the model's etcd raises no alarms"),
+    ("block", "OlderEpoch", "nothing raises the epoch of a cluster yet"),
+    ("block", "NewerEpoch", "nothing raises the epoch of a cluster yet"),
     (
         "step",
         "Discard",
@@ -77,6 +93,10 @@ impl Default for Coverage {
         FaultKind::ALL
             .iter()
             .for_each(|k| zero("fault", format!("{k:?}")));
+        for during in DURING {
+            FAULTS_DURING.iter().for_each(|k| zero(during, format!("{k:?}")));
+        }
+        SNAPSHOTS.iter().for_each(|k| zero("snapshot", (*k).to_owned()));
         REFUSALS.iter().for_each(|k| zero("refused", (*k).to_owned()));
         Self { counts }
     }
@@ -111,9 +131,21 @@ impl Coverage {
         }
     }
 
-    /// A fault was done.
-    pub fn fault(&mut self, kind: FaultKind) {
+    /// A fault was done; perhaps while the member list was being changed, or a member restarted on purpose.
+    pub fn fault(&mut self, kind: FaultKind, changing: bool, rolling: bool) {
         self.hit("fault", format!("{kind:?}"));
+        for (during, now) in DURING.into_iter().zip([changing, rolling]) {
+            if now && FAULTS_DURING.contains(&kind) {
+                self.hit(during, format!("{kind:?}"));
+            }
+        }
+    }
+
+    /// Raft snapshots were sent.
+    pub fn snapshots(&mut self, sent: Snapshots) {
+        for (to, count) in SNAPSHOTS.into_iter().zip([sent.voters, sent.learners]) {
+            *self.counts.entry(("snapshot", to.to_owned())).or_default() += count;
+        }
     }
 
     /// A step was refused.

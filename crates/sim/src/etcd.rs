@@ -7,9 +7,9 @@
 //! two islands, entries that are overwritten, a proposal that commits after its client gave up, and a member with
 //! amnesia that votes twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::model::{ClusterId, Generation, MemberId, Refused, Version};
+use quorate_core::model::{Alarm, AlarmKind, ClusterId, Generation, MemberId, Refused, Version};
 
 mod log;
 mod membership;
@@ -30,6 +30,10 @@ pub const SILENT_TICKS: u64 = 600;
 pub const READY_PERCENT: usize = 90;
 /// How many entries a member takes in one tick.
 const BATCH: usize = 40;
+/// After so many entries etcd 3.6 takes a raft snapshot.
+pub const SNAPSHOT_COUNT: usize = 10_000;
+/// A read through a member that has more than this yet to apply does not end in time.
+const APPLY_LAG_MAX: usize = 20;
 
 /// Why etcd says no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,6 +157,8 @@ pub struct Node {
     pub slow_until: u64,
     /// Its disk answers nothing until this tick: connected, but neither appends nor votes.
     pub stalled_until: u64,
+    /// It applies what is committed with delay until this tick.
+    pub lags_until: u64,
     /// Which side of a partition it is on.
     pub island: u8,
     /// How much of the log each volume's database had applied when its process was killed.
@@ -194,9 +200,21 @@ pub struct EtcdModel {
     pub rng: fastrand::Rng,
     /// The island quorate is on.
     pub site_island: u8,
+    /// Alarms that are raised. etcd keeps them with the data, and every member shows them.
+    pub alarms: BTreeSet<Alarm>,
+    /// After so many entries a member takes a raft snapshot.
+    pub snapshot_count: usize,
+    /// Raft snapshots that voters and learners were sent, because the leader's log began later than theirs ended.
+    pub snapshots_sent: Snapshots,
     results: BTreeMap<(Place, u64), Result<(), EtcdError>>,
     requests: u64,
     writes: Vec<PendingWrite>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshots {
+    pub voters: u64,
+    pub learners: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -216,6 +234,9 @@ impl EtcdModel {
             notes: Vec::new(),
             rng: fastrand::Rng::with_seed(seed),
             site_island: 0,
+            alarms: BTreeSet::new(),
+            snapshot_count: SNAPSHOT_COUNT,
+            snapshots_sent: Snapshots::default(),
             results: BTreeMap::new(),
             requests: 0,
             writes: Vec::new(),
@@ -263,9 +284,10 @@ impl EtcdModel {
         let mut stored = None;
         if let Some((running, wal)) = node.parts() {
             stored = Some((running.generation, running.applied.max(running.stored)));
-            wal.commit = wal.commit.min(running.durable);
+            // What a snapshot holds is synced.
+            wal.commit = wal.commit.min(running.durable).max(wal.compacted);
             if running.version.corrupts() {
-                let keep = wal.log.len().saturating_sub(tail);
+                let keep = wal.log.len().saturating_sub(tail).max(wal.compacted);
                 wal.log.truncate(keep);
                 wal.commit = wal.commit.min(keep);
             }
@@ -298,6 +320,14 @@ impl EtcdModel {
         if let Some(volume) = node.volumes.get_mut(&generation) {
             *volume = into;
         }
+    }
+
+    /// All volumes of a place are exchanged for others.
+    pub fn exchange(&mut self, place: Place, volumes: Volumes) {
+        self.kill(place);
+        let node = self.node(place);
+        node.stored.clear();
+        node.volumes = volumes;
     }
 
     /// The process ends by itself.
@@ -344,20 +374,41 @@ impl EtcdModel {
         };
         let own_term = running.applied > 0 && wal.log[running.applied - 1].term == wal.term;
         let me = self.nodes[&place].member();
+        let applied = self.nodes[&place].running.as_ref().map_or(0, |r| r.applied);
         own_term
+            && wal.commit.saturating_sub(applied) <= APPLY_LAG_MAX
             && self.nodes[&place].stalled_until <= self.now
             && node.stalled_until <= self.now
             && matches!(running.role, Role::Leader { quorum_at, .. } if quorum_at == self.now)
             && me.is_some_and(|id| running.conf.members.contains_key(&id))
     }
 
-    /// The list a linearizable read through `place` gives.
-    pub fn list(&self, place: Place) -> Option<(ClusterId, &Conf, MemberId)> {
+    /// The list a linearizable read through `place` gives: it waits until all that is committed is applied.
+    pub fn list(&self, place: Place) -> Option<(ClusterId, Conf, MemberId)> {
         if !self.serves(place) {
             return None;
         }
         let node = &self.nodes[&self.leader_of(place)?];
-        Some((node.wal()?.cluster, &node.running.as_ref()?.conf, node.member()?))
+        let (running, wal) = (node.running.as_ref()?, node.wal()?);
+        let mut conf = running.conf.clone();
+        for entry in &wal.log[running.applied..wal.commit] {
+            let _ = conf.apply(entry.kind);
+        }
+        Some((wal.cluster, conf, wal.member))
+    }
+
+    /// Is this one a voter in the list that is read through `via`?
+    pub fn votes_by_list(&self, via: Option<Place>, id: MemberId) -> bool {
+        via.and_then(|via| self.list(via))
+            .is_some_and(|(_, conf, _)| conf.votes(id))
+    }
+
+    /// Raises an alarm for the member at `place`, if a quorum takes it.
+    pub fn raise(&mut self, place: Place, kind: AlarmKind) -> bool {
+        let Some(member) = self.nodes.get(&place).and_then(Node::member) else {
+            return false;
+        };
+        self.serves(place) && self.alarms.insert(Alarm { member, kind })
     }
 
     /// The leader that serves, whoever can see it; the newest term if there are two.
@@ -370,7 +421,10 @@ impl EtcdModel {
 
     /// A client writes `value` through a member. Whether it was heard shows in a note, or never.
     pub fn write(&mut self, via: Place, value: u64) {
-        let Some(place) = self.leader_of(via) else { return };
+        // NOSPACE and CORRUPT both: no member takes a client's write.
+        let Some(place) = self.leader_of(via).filter(|_| self.alarms.is_empty()) else {
+            return;
+        };
         let until = self.now + 14;
         let Some((running, wal)) = self.node(place).parts() else {
             return;
@@ -413,6 +467,10 @@ impl EtcdModel {
             self.lead(*place);
         }
         for place in &places {
+            // What is known to be committed is applied whether or not there is a leader.
+            if !self.nodes[place].leads() {
+                self.apply(*place);
+            }
             self.grow_impatient(*place);
         }
         for place in &places {

@@ -5,6 +5,7 @@
 //! is stored, a membership change on a list that has moved.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use quorate_core::Memory;
 use quorate_core::model::{Observed, Ordinal, Outcome, StepKind, StepResult};
@@ -87,7 +88,7 @@ pub struct Queued {
 #[derive(Clone, Debug)]
 pub struct Executor {
     pub id: u8,
-    memory: Memory,
+    pub(crate) memory: Memory,
     number: u64,
     queue: VecDeque<Queued>,
     waiting: Option<Waiting>,
@@ -104,9 +105,19 @@ pub struct Executor {
     pub loses_answers: u32,
     pub bad_plans: u32,
     slow_look_ticks: u64,
-    slow_view: Option<(u64, Observed, Memory)>,
+    slow_view: Option<SlowView>,
     /// The last plan that was made, and when.
     pub plan: Option<(u64, Plan)>,
+}
+
+/// A look that takes long.
+#[derive(Clone, Debug)]
+struct SlowView {
+    began: u64,
+    ready: u64,
+    observed: Observed,
+    /// What it was made for.
+    memory: Memory,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -248,22 +259,19 @@ impl World {
     /// Looks (perhaps slowly), plans, asks for the second opinion, stores.
     fn pass(&mut self, me: &mut Executor) {
         let now = self.ground.etcd.now;
-        let Some(observed) = self.look(me) else { return };
-        let (mut plan, memory) = plan_with(&self.spec, &observed, &me.memory, self.ground.now(), self.guards);
+        let Some((observed, age)) = self.look(me) else {
+            return;
+        };
+        // As the host does: a look is as old as it took, whatever became of the clock meanwhile.
+        let time = self.ground.now().max(observed.at + age);
+        let (mut plan, memory) = plan_with(&self.spec, &observed, &me.memory, time, self.guards);
         if me.bad_plans > 0 && self.spoil(&mut plan, &observed) {
             me.bad_plans -= 1;
             self.refuse_spoilt(me, &plan, &observed, &memory);
             me.next_look = now + 2;
             return;
         }
-        let violations = quorate_core::check(
-            &self.spec,
-            &observed,
-            &me.memory,
-            &memory,
-            &plan,
-            self.ground.now(),
-        );
+        let violations = quorate_core::check(&self.spec, &observed, &me.memory, &memory, &plan, time);
         if self.check_on && !violations.is_empty() {
             let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
             self.broke(
@@ -272,7 +280,9 @@ impl World {
             );
         }
         self.coverage.plan(&plan);
+        self.judge_rolled_back(&plan, &me.memory);
         self.say(me, &plan);
+        self.judge_alarms(&observed, &plan);
         if plan.steps.iter().filter(|s| s.changes_membership()).count() > 1 {
             self.broke(BreakKind::TwoChanges, format!("{:?}", plan.steps));
         }
@@ -302,15 +312,16 @@ impl World {
         }
     }
 
-    /// A look that is slow gives what it saw when it began.
-    fn look(&mut self, me: &mut Executor) -> Option<Observed> {
+    /// A look that is slow gives what it saw when it began, and how long ago that was.
+    fn look(&mut self, me: &mut Executor) -> Option<(Observed, Duration)> {
         let now = self.ground.etcd.now;
-        if let Some((ready, observed, for_memory)) = me.slow_view.take() {
-            if ready > now {
-                me.slow_view = Some((ready, observed, for_memory));
+        if let Some(slow) = me.slow_view.take() {
+            if slow.ready > now {
+                me.slow_view = Some(slow);
                 return None;
             }
-            return (for_memory == me.memory).then_some(observed);
+            let age = Duration::from_millis((now - slow.began) * crate::TICK_MS);
+            return (slow.memory == me.memory).then_some((slow.observed, age));
         }
         self.tokens += 1;
         let observed = self
@@ -321,11 +332,16 @@ impl World {
                 "quorate",
                 format_args!("#{} looks for {} ticks", me.id, me.slow_look_ticks),
             );
-            me.slow_view = Some((now + me.slow_look_ticks, observed, me.memory.clone()));
+            me.slow_view = Some(SlowView {
+                began: now,
+                ready: now + me.slow_look_ticks,
+                observed,
+                memory: me.memory.clone(),
+            });
             me.slow_look_ticks = 0;
             return None;
         }
-        Some(observed)
+        Some((observed, Duration::ZERO))
     }
 
     /// Stores the memory if nobody else has; arms first starts in the same write.

@@ -145,6 +145,7 @@ impl Case {
             config: "config-0".into(),
             paused: false,
             frozen: None,
+            accept_rolled_back: None,
             storage: None,
         }
     }
@@ -214,6 +215,8 @@ impl Case {
         SlotView {
             peer_url: Place(n as u32).url(),
             volume,
+            marks: None,
+            durable: None,
             first_start: if state.mark == Mark::Intended {
                 FirstStart::NotRun
             } else {
@@ -242,6 +245,8 @@ impl Case {
         let blank = |n: usize| SlotView {
             peer_url: Place(n as u32).url(),
             volume: Volume::Empty,
+            marks: None,
+            durable: None,
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
             place: Where::Ready,

@@ -40,6 +40,14 @@ kinds! {
     StalledDisk,
     /// A disk stops answering, and some time later its content is gone.
     DyingDisk,
+    /// The disks of so many members are gone at once that no quorum is left.
+    QuorumLoss,
+    /// A member's database has reached its quota.
+    NoSpaceAlarm,
+    /// A member's data differs from the others'.
+    CorruptAlarm,
+    /// A member applies what is committed with delay.
+    ApplyLag,
     /// A volume's content is gone.
     WipeVolume,
     /// A volume's content is unreadable.
@@ -60,8 +68,10 @@ kinds! {
     PortTaken,
     /// The binary crashes at once.
     CrashLoop,
-    /// The clock jumps ahead.
-    ClockJump,
+    /// quorate's clock jumps ahead.
+    ClockAhead,
+    /// quorate's clock is set back.
+    ClockBack,
     /// The answer to a membership change is lost; the change may still happen.
     LostAnswer,
     /// A member runs but gives no status.
@@ -70,6 +80,8 @@ kinds! {
     Blind,
     /// A plan is spoilt on purpose: the second opinion must refuse it.
     BadPlan,
+    /// A volume is put back to a snapshot of it.
+    RollBack,
 }
 
 /// What kind of trouble a seed prefers.
@@ -131,6 +143,7 @@ impl Swarm {
             ],
             Theme::Disks => &[
                 FaultKind::WipeVolume,
+                FaultKind::RollBack,
                 FaultKind::SlowDisk,
                 FaultKind::StalledDisk,
                 FaultKind::CutOne,
@@ -142,7 +155,11 @@ impl Swarm {
                 FaultKind::SlowDisk,
                 FaultKind::Mute,
             ],
-            Theme::Hopeless => &[FaultKind::WipeVolume, FaultKind::DamageVolume],
+            Theme::Hopeless => &[
+                FaultKind::WipeVolume,
+                FaultKind::DamageVolume,
+                FaultKind::QuorumLoss,
+            ],
             Theme::Forming => &[
                 FaultKind::WipeVolume,
                 FaultKind::SlowDisk,

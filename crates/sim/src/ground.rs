@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::Memory;
 use quorate_core::model::{
-    ClusterId, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome,
-    Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume,
+    ClusterId, Epoch, Exit, FirstStart, Generation, Marks, MemberId, MemberStatus, Observed, Ordinal,
+    Outcome, Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume,
 };
 
 use crate::etcd::{Data, EtcdModel, Place, Wal};
@@ -83,6 +83,31 @@ pub struct Dying {
     pub at: u64,
 }
 
+/// A volume as it was at some time.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub generation: Generation,
+    pub data: Data,
+    /// The number of the last start on it.
+    pub run: Option<u64>,
+}
+
+impl Snapshot {
+    /// What is written on it.
+    pub fn marks(&self) -> Marks {
+        marks(&self.data, self.run)
+    }
+}
+
+/// What is written on a volume with this data.
+pub fn marks(data: &Data, run: Option<u64>) -> Marks {
+    Marks {
+        epoch: Epoch(0),
+        run,
+        last_index: data.wal().map(|wal| wal.log.len() as u64),
+    }
+}
+
 /// A slot of the ground.
 #[derive(Clone, Debug)]
 pub struct Slot {
@@ -109,6 +134,12 @@ pub struct Slot {
     pub dying: Option<Dying>,
     /// Own data that someone swapped for foreign data.
     pub swapped: Option<(Generation, Data)>,
+    /// The number of the last start that is written on each volume.
+    pub runs: BTreeMap<Generation, u64>,
+    /// A volume as it was at some time, as storage takes a snapshot of it.
+    pub snapshot: Option<Snapshot>,
+    /// Volumes that were put back to such a snapshot. Nobody but the checkers may look.
+    pub rolled_back: BTreeSet<Generation>,
     /// When its member last served a linearizable read.
     pub served_at: Option<u64>,
     /// It was stopped by a duplicate of a step, which no plan could know of.
@@ -132,6 +163,9 @@ impl Default for Slot {
             mute_until: 0,
             dying: None,
             swapped: None,
+            runs: BTreeMap::new(),
+            snapshot: None,
+            rolled_back: BTreeSet::new(),
             served_at: None,
             stopped_by_mistake: false,
             unwanted_at: None,
@@ -148,6 +182,9 @@ impl Slot {
         }
     }
 }
+
+/// What quorate's clock shows at the first tick. It may be set back many times before it shows nothing.
+const CLOCK_MS: u64 = 1_000_000_000;
 
 /// A cluster id that is nobody's.
 pub const FOREIGN: ClusterId = ClusterId(0x00f0_e160);
@@ -170,6 +207,7 @@ pub fn foreign_data(place: Place, version: Version) -> Data {
         member,
         cluster: FOREIGN,
         log,
+        compacted: 0,
         term: 1,
         vote: None,
         commit: 1,
@@ -184,14 +222,15 @@ pub struct Ground {
     pub slots: BTreeMap<Ordinal, Slot>,
     /// Do processes run in pods that have to be made first?
     pub pods: bool,
-    /// What a wall clock shows beyond the ticks.
-    pub clock_ahead_ms: u64,
+    /// How far quorate's clock is ahead of the ticks, or behind them.
+    pub clock_off_ms: i64,
 }
 
 impl Ground {
     /// The time as quorate's clock has it.
     pub fn now(&self) -> Time {
-        Time(1_000_000 + self.etcd.now * crate::TICK_MS + self.clock_ahead_ms)
+        let ticked = CLOCK_MS + self.etcd.now * crate::TICK_MS;
+        Time(ticked.saturating_add_signed(self.clock_off_ms))
     }
 
     /// A slot, made if there is none.
@@ -274,6 +313,24 @@ impl Ground {
                 .filter(|(g, data)| **g < generation && !matches!(data, Data::Empty));
             old.map(|(g, _)| *g).collect()
         });
+        let data = volumes
+            .and_then(|v| v.get(&generation))
+            .filter(|d| d.wal().is_some());
+        let marks = data.map(|data| {
+            let marks = marks(data, slot.runs.get(&generation).copied());
+            let at_rest = matches!(slot.process, Proc::Stopped { .. });
+            Marks {
+                last_index: marks.last_index.filter(|_| at_rest),
+                ..marks
+            }
+        });
+        let status = self.status(ordinal);
+        let votes = |id: MemberId| {
+            let running = self.etcd.nodes.get(&at).and_then(|n| n.running.as_ref());
+            running.is_some_and(|r| r.conf.votes(id))
+        };
+        let durable = status.as_ref().filter(|s| s.healthy && votes(s.member));
+        let durable = durable.map(|s| (s.member, s.applied));
         let (where_to, made_for) = self.where_to(slot, generation, config);
         let volume = if where_to == Where::Ready {
             volume
@@ -283,6 +340,8 @@ impl Ground {
         SlotView {
             peer_url: at.url(),
             volume,
+            marks,
+            durable,
             first_start,
             leftovers,
             place: where_to,
@@ -290,7 +349,7 @@ impl Ground {
             storage: None,
             asides: slot.asides.len() as u32,
             process: self.process(slot),
-            status: self.status(ordinal),
+            status,
             deletion_pending: false,
             in_service: true,
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
@@ -321,6 +380,8 @@ impl Ground {
         SlotView {
             peer_url: at.url(),
             volume: Volume::Empty,
+            marks: None,
+            durable: None,
             first_start: FirstStart::Unknown,
             leftovers: Vec::new(),
             place: if self.pods { Where::Absent } else { Where::Ready },
@@ -364,7 +425,9 @@ impl Ground {
         }
         let node = self.etcd.nodes.get(&at)?;
         let (running, wal) = (node.running.as_ref()?, node.wal()?);
-        let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner);
+        // As the client judges: one that calls itself a learner, and votes by the list, needs a read.
+        let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner)
+            && !self.etcd.votes_by_list(self.way_in(), wal.member);
         Some(MemberStatus {
             member: wal.member,
             cluster: wal.cluster,
@@ -374,7 +437,7 @@ impl Ground {
             version: running.version,
             db_size: 4096 * (1 + wal.log.len() as u64),
             db_in_use: 4096 * (1 + running.applied as u64),
-            alarms: Default::default(),
+            alarms: self.etcd.alarms.clone(),
             healthy: if learner {
                 node.stalled_until <= self.etcd.now
             } else {
@@ -387,13 +450,12 @@ impl Ground {
 impl Ground {
     /// Ends what has had its time.
     pub fn pass_time(&mut self) {
-        let now = self.etcd.now;
+        let (now, at) = (self.etcd.now, self.now());
         for (ordinal, slot) in &mut self.slots {
             if let Proc::Stopping { until, .. } = slot.process
                 && until <= now
             {
                 self.etcd.stop(place(*ordinal));
-                let at = Time(1_000_000 + now * crate::TICK_MS + self.clock_ahead_ms);
                 let exit = Exit {
                     at,
                     asked: true,

@@ -30,20 +30,26 @@ fn on_a_machine(seed: u64) -> Options {
     }
 }
 
+/// Does it guard that writes go on, rather than that nothing is lost for good? Then an outage that was planned shows it.
+pub fn keeps_writes_going(guard: Guard) -> bool {
+    matches!(guard, Guard::QuorumWhileDisturbed | Guard::FreshView)
+}
+
+/// The same world with one guard off.
+fn without(guard: Guard, seed: u64) -> Options {
+    Options {
+        guards: Guards::without(guard),
+        check: false,
+        outages: keeps_writes_going(guard),
+        ..on_a_machine(seed)
+    }
+}
+
 /// Looks for a broken world with one guard off, seed by seed.
 pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
     for tried in 0..seeds_max {
         let seed = from + tried;
-        let options = Options {
-            seed,
-            guards: Guards::without(guard),
-            check: false,
-            // What this one guards is that writes go on, not that nothing is lost for good.
-            outages: guard == Guard::QuorumWhileDisturbed,
-            pods: false,
-            log: false,
-        };
-        let broke = one(options).broke;
+        let broke = one(without(guard, seed)).broke;
         // The same seed must be sound with the guard on: only then is it the guard that mattered.
         let sound = |seed| one(on_a_machine(seed)).broke.is_none();
         if let Some(broke) = broke.filter(|_| sound(seed)) {
@@ -65,16 +71,7 @@ pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
 pub fn histogram(guard: Guard, from: u64, seeds: u64) -> BTreeMap<BreakKind, (u64, u64)> {
     let mut kinds: BTreeMap<BreakKind, (u64, u64)> = BTreeMap::new();
     for seed in from..from + seeds {
-        let broke = one(Options {
-            seed,
-            guards: Guards::without(guard),
-            check: false,
-            // What this one guards is that writes go on, not that nothing is lost for good.
-            outages: guard == Guard::QuorumWhileDisturbed,
-            pods: false,
-            log: false,
-        })
-        .broke;
+        let broke = one(without(guard, seed)).broke;
         if let Some(broke) = broke.filter(|_| one(on_a_machine(seed)).broke.is_none()) {
             kinds.entry(broke.kind).or_insert((0, seed)).0 += 1;
         }

@@ -10,6 +10,7 @@
 //! - [`kubelet`], [`volume`]: one pod; what its programs say of its volume, by their own rules.
 //! - [`operator`], `driver`, `answers`: the passes of one or two operators, driven request by request; what the members
 //!   tell them.
+//! - `exchange`: volumes that are rolled back, cloned and swapped.
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
 //! - [`course`]: one course of changes without any trouble, but for an operator that dies between two requests.
 
@@ -18,6 +19,7 @@ pub mod api;
 pub mod controllers;
 pub mod course;
 mod driver;
+mod exchange;
 pub mod fault;
 pub mod judge;
 pub mod kubelet;

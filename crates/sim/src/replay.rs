@@ -1,8 +1,8 @@
 //! Which etcd could replay a member's log: up to 3.5 etcd writes requests that a newer one cannot read, and they stay in
 //! the log until a raft snapshot lies behind them.
 //!
-//! In: starts. Out: the newest minor that could replay each volume's log. The model never takes a snapshot by itself, so
-//! that nothing but a planned one helps.
+//! In: starts. Out: the newest minor that could replay each volume's log. Snapshots that a
+//! member takes by itself do not count here, so that nothing but a planned one helps.
 
 use quorate_core::model::{Generation, Ordinal, Version};
 use quorate_core::plan::StartHow;

@@ -26,6 +26,7 @@ pub struct Verdict {
 pub fn one(options: Options) -> Verdict {
     let mut world = World::new(options);
     world.run();
+    world.coverage.snapshots(world.ground.etcd.snapshots_sent);
     Verdict {
         seed: options.seed,
         broke: world.breaks.first().cloned(),

@@ -38,6 +38,7 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
         config: "config-0".into(),
         paused: false,
         frozen: None,
+        accept_rolled_back: None,
         storage: None,
     }
 }

@@ -18,6 +18,8 @@ use crate::user;
 
 /// So many ticks the healed world has to come right.
 pub const HEALED_TICKS_MAX: u64 = 2400;
+/// A world has hundreds of entries, not tens of thousands.
+const SNAPSHOT_COUNT: usize = 40;
 /// A fault's aftermath: so long after it nothing counts as calm.
 const AFTERMATH_TICKS: u64 = 120;
 
@@ -60,6 +62,10 @@ pub struct World {
     pub budget_broken: bool,
     /// When the network becomes one again.
     pub partition_until: u64,
+    /// When somebody takes the alarms back.
+    pub alarms_until: u64,
+    /// When more disks were lost at once than a quorum survives.
+    pub quorum_lost_at: Option<u64>,
     /// When something last went wrong.
     pub disturbed_at: u64,
     /// A member that somebody else added.
@@ -83,7 +89,8 @@ impl World {
     /// A world before its first tick.
     pub fn new(options: Options) -> Self {
         let mut rng = fastrand::Rng::with_seed(options.seed);
-        let etcd = EtcdModel::new(rng.u64(..));
+        let mut etcd = EtcdModel::new(rng.u64(..));
+        etcd.snapshot_count = SNAPSHOT_COUNT;
         let spec = user::first_spec(&mut rng);
         let swarm = Swarm::of(&mut rng);
         let store = Store::default();
@@ -98,7 +105,7 @@ impl World {
             etcd,
             slots: Default::default(),
             pods: options.pods,
-            clock_ahead_ms: 0,
+            clock_off_ms: 0,
         };
         (0..spec.replicas).for_each(|o| _ = ground.slot(Ordinal(o)));
         if swarm.blind_start > 0 {
@@ -120,6 +127,8 @@ impl World {
             outages_count: options.outages,
             budget_broken: false,
             partition_until,
+            alarms_until: 0,
+            quorum_lost_at: None,
             disturbed_at: 0,
             stranger: None,
             stranger_since: 0,
@@ -182,6 +191,9 @@ impl World {
                 self.ground.etcd.heal();
                 self.log.event("world", format_args!("the network is one again"));
             }
+            if self.alarms_until == self.ground.etcd.now {
+                self.ground.etcd.alarms.clear();
+            }
             self.tick();
             if !self.breaks.is_empty() {
                 return;
@@ -207,8 +219,10 @@ impl World {
                 return self.finish();
             }
         }
-        // Who knows of a change that only the lost disks knew? Waiting for a quorum is then as true as a block.
-        let hopeless = self.ground.etcd.serving_leader().is_none() || self.stranger.is_some();
+        // Who knows of a change that only the lost disks knew? Waiting for a quorum is then as true as a block. A quorum
+        // of all that is known, lost at once, leaves no such doubt.
+        let silent = self.ground.etcd.serving_leader().is_none() && self.quorum_lost_at.is_none();
+        let hopeless = silent || self.stranger.is_some();
         if !(self.budget_broken && hopeless) {
             let missing = self.missing().unwrap_or_default();
             self.broke(BreakKind::NoConvergence, missing);

@@ -89,15 +89,22 @@ impl Bed {
 
     /// The samples of one of an operator's figures: labels and value.
     pub fn figures(&self, pod: &str, name: &str) -> Vec<(String, f64)> {
+        self.try_figures(pod, name).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// The same of an operator that may not answer just now.
+    pub fn try_figures(&self, pod: &str, name: &str) -> Result<Vec<(String, f64)>, String> {
         let path = format!("/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{pod}:8080/proxy/metrics");
         let output = self.kubectl(&["get", "--raw", &path]);
-        assert!(output.status.success(), "{}", said(&output));
+        if !output.status.success() {
+            return Err(said(&output));
+        }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let samples = text.lines().filter_map(|line| {
             let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
             Some((labels.to_owned(), value.parse().ok()?))
         });
-        samples.collect()
+        Ok(samples.collect())
     }
 
     /// All that the operators' present processes have said.

@@ -62,3 +62,24 @@ pub fn swap(cluster: &KubeCluster<'_>, one: &str, other: &str) {
         std::fs::rename(from, to).unwrap_or_else(|e| panic!("{} to {}: {e}", from.display(), to.display()));
     }
 }
+
+/// A copy of the volume of the claim `name`, as a snapshot of the storage takes one while it is in use.
+pub fn snapshot(cluster: &KubeCluster<'_>, name: &str) -> PathBuf {
+    let directory = directory(cluster, name);
+    let taken = directory.with_extension("snapshot");
+    let copied = Command::new("cp").arg("-a").args([&directory, &taken]).status();
+    // A file may go while it is copied.
+    assert!(copied.is_ok() && taken.is_dir(), "{name} can be copied");
+    taken
+}
+
+/// Has the claim `name` find `snapshot` in place of its volume, from the next pod on.
+pub fn put_back(cluster: &KubeCluster<'_>, name: &str, snapshot: &std::path::Path) {
+    let directory = directory(cluster, name);
+    for (from, to) in [
+        (directory.as_path(), directory.with_extension("newest").as_path()),
+        (snapshot, directory.as_path()),
+    ] {
+        std::fs::rename(from, to).unwrap_or_else(|e| panic!("{} to {}: {e}", from.display(), to.display()));
+    }
+}

@@ -1,4 +1,5 @@
-//! A volume belongs to one member: copied under another name, swapped with another's, or about to be deleted.
+//! A volume belongs to one member: copied under another name, swapped with another's, put back to an earlier state, or about to
+//! be deleted.
 
 use quorate_tests::etcd;
 use quorate_tests::kube::cluster::{
@@ -74,6 +75,64 @@ fn swapped_volumes_start_nothing_and_serve_again_where_they_belong() {
     let after = cluster.await_ready(3, &version);
     assert_eq!(members(&after), members(&before));
     assert_eq!(cluster.value("key"), "value");
+}
+
+/// It has forgotten what it acknowledged since, and must not vote.
+#[test]
+fn a_volume_that_is_put_back_to_an_earlier_state_is_replaced_and_never_started() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("rolledback");
+    let cluster = namespace.create("c", &manifest("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    let snapshot = volume::snapshot(&cluster, "c-1");
+    cluster.put("key", "value");
+    let changed = cluster.patch(&serde_json::json!({"options": {"snapshotCount": 20000}}));
+    assert!(changed.status.success(), "{}", said(&changed));
+    cluster.wait_for("every pod restarted", |c| {
+        let pods = ["c-0", "c-1", "c-2"].map(|member| cluster.pod(member).unwrap_or_default());
+        let new = |pod: &serde_json::Value| pod.to_string().contains("--snapshot-count=20000");
+        is_ready(c, 3, &version) && pods.iter().all(new)
+    });
+    let traffic = Traffic::start(&cluster);
+    traffic.during("replaced", || {
+        volume::put_back(&cluster, "c-1", &snapshot);
+        cluster.kill_pods(&peer_selector("c-1"));
+        let event = namespace.await_event("RolledBack", "c-1");
+        assert!(text(&event["message"]).contains("rolled back"), "{event}");
+        cluster.wait_for("c-1 under a new id", |c| {
+            is_ready(c, 3, &version) && member_id(c, "c-1") != member_id(&before, "c-1")
+        });
+    });
+    traffic.verdict();
+    assert_eq!(cluster.value("key"), "value");
+}
+
+/// There is nobody to copy from: whoever put it back says whether it goes on from there.
+#[test]
+fn the_only_member_goes_on_from_a_volume_that_was_put_back_when_its_user_agrees() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("accepted");
+    let cluster = namespace.create("c", &manifest("c", 1, &version));
+    let before = cluster.await_ready(1, &version);
+    cluster.put("key", "older");
+    let snapshot = volume::snapshot(&cluster, "c-0");
+    let pod = cluster.pod_uids(1);
+    let changed = cluster.patch(&serde_json::json!({"options": {"snapshotCount": 20000}}));
+    assert!(changed.status.success(), "{}", said(&changed));
+    cluster.await_other_pods(&pod);
+    cluster.await_ready(1, &version);
+    cluster.put("key", "newer");
+    volume::put_back(&cluster, "c-0", &snapshot);
+    cluster.kill_pods(&peer_selector("c-0"));
+    let event = namespace.await_event("RolledBack", "c-0");
+    let message = text(&event["message"]);
+    let (_, consent) = message.split_once("spec.acceptRolledBack to ").expect(&message);
+    let consent = consent.split('"').nth(1).expect("the text in quotes");
+    let agreed = cluster.patch(&serde_json::json!({"acceptRolledBack": consent}));
+    assert!(agreed.status.success(), "{}", said(&agreed));
+    let after = cluster.await_ready(1, &version);
+    assert_eq!(cluster.value("key"), "older");
+    assert_eq!(member_id(&after, "c-0"), member_id(&before, "c-0"));
 }
 
 /// Such a claim goes with the last pod on it, so a restart would be the end of the data.

@@ -92,6 +92,7 @@ spec:
   quota: 2147483648
   paused: false
   forceRedeploymentReason: because
+  acceptRolledBack: c-0 from start 2 index 30 to start 1 index 10
   backup:
     schedule: "@daily"
     destination: {archive: {url: "s3://bucket/a"}}

@@ -65,12 +65,17 @@ fn pass(arguments: &Prepare) -> Result<(), Failure> {
         pod,
         member: arguments.member.as_ref(),
         go: &arguments.go,
+        reached: arguments.reached.as_deref(),
         shared: &arguments.shared,
         program: Path::new("/proc/self/exe"),
         owner: arguments.owner,
         patience: arguments.patience.unwrap_or(gate::PATIENCE),
     };
-    Ok(gate::pass(&gate, say::note)?)
+    let passed = gate::pass(&gate, say::note)?;
+    if let Some(path) = &arguments.report {
+        last_words(path, &passed.to_message());
+    }
+    Ok(())
 }
 
 /// Does `work` on a thread of its own, and ends this process when it is told to: the first process of a container is

@@ -238,6 +238,8 @@ impl Pod<'_> {
             member: None,
             cluster: None,
             served: false,
+            run: None,
+            floor: Default::default(),
         }
     }
 

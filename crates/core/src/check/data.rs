@@ -27,7 +27,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 if on_it {
                     refuse(found, 6, format!("{step} from under its process"));
                 }
-                if let Volume::Foreign { belongs_to } = &view.volume {
+                if let Volume::Foreign { belongs_to, .. } = &view.volume {
                     refuse(found, 6, format!("{step} where a volume of {belongs_to} is"));
                 }
                 if view.asides >= 4 {
@@ -93,6 +93,10 @@ fn must_stay(case: Case<'_>, ordinal: Ordinal, storage: &StorageId) -> Option<&'
         (
             matches!(view.volume, Volume::Foreign { .. }),
             "which holds another member's data",
+        ),
+        (
+            view.marks.is_some_and(|marks| marks.epoch > case.after.epoch),
+            "which is of a later epoch",
         ),
     ]
     .into_iter()

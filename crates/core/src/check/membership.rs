@@ -99,7 +99,7 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
         matches!(
             s,
             Step::Write {
-                before: WriteBefore::BeingAlone,
+                before: WriteBefore::Outage,
                 ..
             }
         )

@@ -85,6 +85,37 @@ fn volume(
     {
         refuse(found, 4, format!("{step} on data of cluster {cluster}"));
     }
+    if let (Volume::Data { member, .. }, Some(own)) = (&view.volume, case.before.slot(ordinal).member)
+        && *member != own
+    {
+        refuse(found, 4, format!("{step} on data of member {member}"));
+    }
+    presence(case, step, ordinal, view, found);
+}
+
+/// What lies there is as it was left: of this epoch, and nothing that was known to be on it is missing.
+fn presence(case: Case<'_>, step: &Step, ordinal: Ordinal, view: &SlotView, found: &mut Vec<Violation>) {
+    match &view.volume {
+        Volume::Foreign { belongs_to, .. } => {
+            refuse(found, 4, format!("{step} on a volume of {belongs_to}"));
+        }
+        Volume::RolledBack { why } => refuse(found, 4, format!("{step}, which was rolled back: {why}")),
+        Volume::OtherEpoch { epoch } => refuse(found, 4, format!("{step} on a volume of epoch {epoch}")),
+        Volume::Data { .. } | Volume::Empty | Volume::Damaged { .. } | Volume::Unknown => {}
+    }
+    let (Volume::Data { .. }, Some(marks)) = (&view.volume, view.marks) else {
+        return;
+    };
+    // As it is to be remembered: nothing of it is forgotten without the user's word (see `remembering`).
+    let known = case.after.slot(ordinal).reached;
+    if marks.epoch != case.after.epoch {
+        refuse(found, 4, format!("{step} on a volume of epoch {}", marks.epoch));
+    }
+    let forgot_a_start = marks.run.is_some_and(|run| run < known.run);
+    let lacks_entries = marks.last_index.is_some_and(|last| last < known.index);
+    if forgot_a_start || lacks_entries {
+        refuse(found, 4, format!("{step}, which was rolled back"));
+    }
 }
 
 fn newness(
@@ -104,7 +135,11 @@ fn newness(
     let proven = matches!(view.first_start, FirstStart::NotRun | FirstStart::RanWithoutData);
     let never_ran = match case.before.slot(ordinal).mark {
         Mark::Never => true,
-        Mark::Intended => proven,
+        // What a volume proves that lacks a start which was made on it was true before it was put back.
+        Mark::Intended => {
+            let run = view.marks.and_then(|m| m.run).unwrap_or(0);
+            proven && run >= case.before.slot(ordinal).reached.run
+        }
         Mark::Started => false,
     };
     if view.volume != Volume::Empty || !never_ran {

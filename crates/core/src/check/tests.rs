@@ -40,7 +40,7 @@ fn remove(f: &Fixture, n: u32) -> Vec<u8> {
     };
     let writes = Step::Write {
         ordinal: o(0),
-        before: WriteBefore::BeingAlone,
+        before: WriteBefore::Outage,
     };
     broken(f, vec![step, writes], intend(ChangeKind::Remove(id(n))))
 }
@@ -369,6 +369,7 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
         ("it holds another's data", &|f| {
             f.view(2).volume = Volume::Foreign {
                 belongs_to: "x".into(),
+                slot: None,
             };
         }),
         ("it is listed", &|f| {
@@ -513,3 +514,5 @@ fn who_answers_is_not_restarted_for_a_lost_ca() {
     assert_eq!(plan.steps, []);
     assert_eq!(broken(&f, vec![stop(&f, 2)], |_| {}), [5]);
 }
+
+mod identity;

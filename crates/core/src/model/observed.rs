@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Time, Version};
+use super::{ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Time, Version};
 
 /// One look at everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,10 @@ pub struct SlotView {
     pub peer_url: PeerUrl,
     /// The volume of the generation that the memory names.
     pub volume: Volume,
+    /// What is written on that volume, if it holds data and that could be read.
+    pub marks: Option<Marks>,
+    /// The highest raft index that this process knows to be on a member's disk, and the member.
+    pub durable: Option<(MemberId, u64)>,
     /// What is known of the first start on that volume, kept apart from the volume so that a wipe cannot take it.
     pub first_start: FirstStart,
     /// Older generations still lying where a volume lives, to be set aside.
@@ -125,6 +129,16 @@ pub enum Volume {
     /// It belongs to another member: a copy, a swap, or a volume under a new name.
     Foreign {
         belongs_to: String,
+        /// The slot of that member, if it is one of this cluster.
+        slot: Option<Ordinal>,
+    },
+    /// It is this member's, put back to an earlier state: from a snapshot of the storage, or from a copy.
+    RolledBack {
+        why: String,
+    },
+    /// It is of an epoch before the cluster's, or after it.
+    OtherEpoch {
+        epoch: Epoch,
     },
     /// Could not be looked at in this pass; nothing may be concluded.
     Unknown,

@@ -19,6 +19,9 @@ pub struct Spec {
     /// How many bytes each member's storage is to hold, where storage can grow.
     pub storage: Option<u64>,
     pub paused: bool,
+    /// The user agrees that the only member goes on from a volume that was rolled back: the text that names it
+    /// ([`Marks::consent`](super::Marks::consent)).
+    pub accept_rolled_back: Option<String>,
     /// What the user asks for now cannot be done. The rest says what was last asked for that could: it is kept up, and nothing
     /// is changed.
     pub frozen: Option<Frozen>,

@@ -50,6 +50,7 @@ impl Pass<'_> {
         let now = self.now;
         for ordinal in self.ordinals() {
             let Some(view) = self.view(ordinal) else { continue };
+            self.learn_progress(ordinal);
             let settled = view.replay_limit.is_none();
             let ours = self.holds_its_own_data(ordinal);
             let slot = self.slot_mut(ordinal);

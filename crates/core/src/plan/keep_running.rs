@@ -18,10 +18,8 @@ impl Pass<'_> {
                 }
                 (Process::Stopped { .. }, Volume::Data { member, cluster }) => {
                     if !self.holds_its_own_data(ordinal) {
-                        let detail = format!(
-                            "the data of {name} is of member {member} of cluster {cluster}, which it is not; \
-                             it is neither started nor moved"
-                        );
+                        let whose = self.whose(ordinal, *member, *cluster);
+                        let detail = format!("{whose}; it is neither started nor moved");
                         self.block(BlockReason::ForeignData, Some(ordinal), detail);
                     } else if self.belongs(ordinal) {
                         let settle = self.disturbance_of(ordinal).is_some_and(|d| d.settle);
@@ -37,6 +35,12 @@ impl Pass<'_> {
                 }
                 (Process::Stopped { .. }, Volume::Foreign { .. }) => {
                     self.is_foreign(ordinal);
+                }
+                (Process::Stopped { .. }, Volume::RolledBack { .. } | Volume::OtherEpoch { .. }) => {
+                    let ours = !self.is_foreign(ordinal) && self.belongs(ordinal);
+                    if ours {
+                        self.tell_stale(ordinal);
+                    }
                 }
                 (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {
                     self.tell_ill(ordinal, view.status.is_some());
@@ -92,19 +96,6 @@ impl Pass<'_> {
                 self.wait_until(WaitReason::MemberUnresponsive, Some(ordinal), detail, until);
             }
         }
-    }
-
-    /// Blocks if the volume of a slot belongs to another member. It may be that member's only copy.
-    pub fn is_foreign(&mut self, ordinal: Ordinal) -> bool {
-        let Some(Volume::Foreign { belongs_to }) = self.view(ordinal).map(|v| &v.volume) else {
-            return false;
-        };
-        let detail = format!(
-            "the volume of {} belongs to {belongs_to}; it is neither started nor moved",
-            self.spec.member_name(ordinal)
-        );
-        self.block(BlockReason::ForeignData, Some(ordinal), detail);
-        true
     }
 
     /// Does the present volume hold data that can be this slot's?
@@ -187,9 +178,11 @@ impl Pass<'_> {
         };
         match view.volume {
             Volume::Data { .. } | Volume::Unknown => true,
-            Volume::Empty | Volume::Damaged { .. } | Volume::Foreign { .. } => {
-                matches!(view.process, Process::Running { .. })
-            }
+            Volume::Empty
+            | Volume::Damaged { .. }
+            | Volume::Foreign { .. }
+            | Volume::RolledBack { .. }
+            | Volume::OtherEpoch { .. } => matches!(view.process, Process::Running { .. }),
         }
     }
 }

@@ -46,6 +46,9 @@ impl Pass<'_> {
         match view.volume {
             Volume::Empty if !self.fresh(ordinal) && self.stopped(ordinal) => Some("its data is gone"),
             Volume::Damaged { .. } if self.stopped(ordinal) => Some("its data is damaged"),
+            _ if self.stale(ordinal).is_some() && self.stopped(ordinal) => {
+                Some("its volume was rolled back, or is of an older epoch")
+            }
             _ if self.stopped(ordinal)
                 && !self.starting(ordinal)
                 && self.memory.slot(ordinal).fails >= pace::CRASH_LIMIT =>

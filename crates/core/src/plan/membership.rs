@@ -60,7 +60,9 @@ impl Pass<'_> {
             member,
             basis: self.basis(),
         };
-        self.change(ChangeKind::Promote(member), step);
+        if self.change(ChangeKind::Promote(member), step) {
+            self.write_down(member);
+        }
     }
 
     pub fn remove(&mut self, member: MemberId) {
@@ -68,12 +70,20 @@ impl Pass<'_> {
             member,
             basis: self.basis(),
         };
-        let planned = self.change(ChangeKind::Remove(member), step);
-        let (goes, stay): (Vec<_>, Vec<_>) = self.voters().into_iter().partition(|k| k.listed.id == member);
-        if let ([_], [alone]) = (goes.as_slice(), stay.as_slice())
-            && let Some(ordinal) = alone.ordinal.filter(|_| planned)
-        {
-            let before = WriteBefore::BeingAlone;
+        let voted = self.voters().iter().any(|k| k.listed.id == member);
+        if self.change(ChangeKind::Remove(member), step) && voted {
+            self.write_down(member);
+        }
+    }
+
+    /// One more entry after `member` has become a voter or stopped being one, through another: the leader, best of all.
+    fn write_down(&mut self, member: MemberId) {
+        let leader = self.leader();
+        let mut others = self.voters();
+        others.retain(|k| k.healthy && k.listed.id != member);
+        others.sort_by_key(|k| Some(k.listed.id) != leader);
+        if let Some(ordinal) = others.first().and_then(|k| k.ordinal) {
+            let before = WriteBefore::Outage;
             self.step(Step::Write { ordinal, before });
         }
     }

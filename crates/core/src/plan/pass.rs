@@ -58,6 +58,7 @@ impl<'a> Pass<'a> {
             (false, false) => Duration::from_secs(2),
         };
         if self.memory != self.before {
+            self.note_indexes();
             self.memory.looked = self.observed.at;
         }
         (self.plan, self.memory)
@@ -217,7 +218,12 @@ impl<'a> Pass<'a> {
         }
         match self.memory.slot(ordinal).mark {
             Mark::Never => true,
-            Mark::Intended => matches!(view.first_start, FirstStart::NotRun | FirstStart::RanWithoutData),
+            Mark::Intended => {
+                // A volume that lacks a start which was made on it was put back: what it proves was true before that.
+                let run = view.marks.and_then(|m| m.run).unwrap_or(0);
+                let proven = matches!(view.first_start, FirstStart::NotRun | FirstStart::RanWithoutData);
+                proven && run >= self.memory.slot(ordinal).reached.run
+            }
             Mark::Started => false,
         }
     }
@@ -374,6 +380,7 @@ impl<'a> Pass<'a> {
         if !same_start {
             slot.fails = slot.fails.saturating_add(1);
         }
+        slot.run = slot.run.saturating_add(1);
         slot.last_start = now;
         slot.healthy_since = None;
         let generation = slot.generation;

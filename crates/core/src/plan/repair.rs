@@ -60,6 +60,9 @@ impl Pass<'_> {
         if view.deletion_pending {
             return Some("somebody asked for its volume to be deleted, which is gone when it stops".into());
         }
+        if let Some(why) = self.stale(ordinal) {
+            return self.stopped(ordinal).then_some(why);
+        }
         if self.fails_as_wanted(ordinal).is_some() {
             return None;
         }

@@ -28,10 +28,7 @@ impl Pass<'_> {
         if self.spec.wants(ordinal) || self.is_member(ordinal) || !vacant || !self.stopped(ordinal) {
             return;
         }
-        let Some(view) = self
-            .view(ordinal)
-            .filter(|v| !matches!(v.volume, Volume::Foreign { .. }))
-        else {
+        let Some(view) = self.view(ordinal).filter(|_| !self.untouchable(ordinal)) else {
             return;
         };
         let Some(storage) = &view.storage else { return };
@@ -53,6 +50,15 @@ impl Pass<'_> {
         }
     }
 
+    /// Is there what belongs to another, or to a later life of this cluster?
+    fn untouchable(&self, ordinal: Ordinal) -> bool {
+        match self.view(ordinal).map(|v| &v.volume) {
+            Some(Volume::Foreign { .. }) => true,
+            Some(Volume::OtherEpoch { epoch }) => *epoch > self.memory.epoch,
+            _ => false,
+        }
+    }
+
     fn is_member(&self, ordinal: Ordinal) -> bool {
         self.known().iter().any(|k| k.ordinal == Some(ordinal))
     }
@@ -63,10 +69,10 @@ impl Pass<'_> {
             return;
         }
         let Some(view) = self.view(ordinal) else { return };
-        if matches!(view.volume, Volume::Foreign { .. }) {
+        if self.untouchable(ordinal) {
             return; // Blocked: see `keep_running`.
         }
-        let something = matches!(view.volume, Volume::Data { .. } | Volume::Damaged { .. });
+        let something = !matches!(view.volume, Volume::Empty | Volume::Unknown);
         if something || self.memory.slot(ordinal).mark != Mark::Never {
             self.move_on(ordinal);
         }

@@ -87,9 +87,10 @@ pub enum WriteBefore {
     /// membership entries again when they first start on that data, take members that are yet to be replayed for
     /// zombies, and mark them as removed; with 3.6, which believes that mark, the cluster falls apart.
     LeavingMinor4,
-    /// etcd records what is committed only together with new entries. Killed before the next one, the survivor of two
-    /// would forget that the other is gone, wait for its vote, and never serve again.
-    BeingAlone,
+    /// etcd records what is committed only together with new entries. Killed before the next one, members forget the last
+    /// change of the voters and go by the old list: the survivor of two waits for the vote of the one that is gone, and
+    /// of more, those that stay wait for one whose disk was lost in the same outage.
+    Outage,
 }
 
 /// As what a member starts.
@@ -206,7 +207,7 @@ impl Step {
             Step::Write { ordinal, before } => {
                 let before = match before {
                     WriteBefore::LeavingMinor4 => "before its upgrade",
-                    WriteBefore::BeingAlone => "so that it knows it is alone",
+                    WriteBefore::Outage => "so that the change of voters outlasts an outage",
                 };
                 format!("have {} write an entry, {before}", place(*ordinal))
             }

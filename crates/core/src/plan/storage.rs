@@ -11,17 +11,15 @@ impl Pass<'_> {
     pub fn grow_storage(&mut self) {
         let Some(to) = self.spec.storage else { return };
         let wanted: Vec<Ordinal> = (0..self.spec.replicas).map(Ordinal).collect();
-        let size = |pass: &Self, o: &Ordinal| pass.view(*o).and_then(|v| Some(v.storage.as_ref()?.size));
-        if let Some(ordinal) = wanted.iter().find(|o| size(self, o).is_some_and(|s| s.grows())) {
+        // Also of a slot whose volume was given up in this pass: the storage is the slot's, and still grows.
+        let seen = &self.observed.slots;
+        let size = |o: &Ordinal| seen.get(o).and_then(|v| Some(v.storage.as_ref()?.size));
+        if let Some(ordinal) = wanted.iter().find(|o| size(o).is_some_and(|s| s.grows())) {
             let name = self.spec.member_name(*ordinal);
             let detail = format!("the storage of {name} was asked to grow and has not yet");
             return self.wait(WaitReason::StorageGrowing, Some(*ordinal), detail);
         }
-        let smaller = |o: &&Ordinal| {
-            size(self, o)
-                .and_then(|s| s.asked)
-                .is_some_and(|asked| asked < to)
-        };
+        let smaller = |o: &&Ordinal| size(o).and_then(|s| s.asked).is_some_and(|asked| asked < to);
         let Some(&ordinal) = wanted.iter().find(smaller) else {
             return;
         };

@@ -3,6 +3,7 @@
 mod clocks;
 pub(crate) mod fixture;
 mod growing;
+mod identity;
 mod repairing;
 mod rolling;
 mod starting;

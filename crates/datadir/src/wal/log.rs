@@ -44,6 +44,14 @@ struct Stretch {
     chain: u32,
 }
 
+/// The last index that the log of a member's data directory comes to, in an entry or in its newest snapshot; `None` if the
+/// log is damaged, so that nobody can say. It reads the whole log once.
+pub fn last_index(data_dir: &Path) -> Result<Option<u64>, Error> {
+    let log = Log::read(&data_dir.join("member").join("wal"))?;
+    let readable = !matches!(log.end(), End::Damaged { .. });
+    Ok(readable.then(|| log.last_index()))
+}
+
 impl Log {
     /// Reads the log in `dir`, the `wal` directory of a member. Damage is no error here: [`Log::end`] tells of it, and
     /// everything before it was read.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::evidence;
 use super::identity::Identity;
 use super::record::Record;
+use super::volume_record::VolumeRecord;
 use crate::Error;
 
 /// Everything the launcher needs to know. No secrets: it is seen in the process list for a moment.
@@ -45,6 +46,9 @@ pub struct Launch {
     /// The lock it holds while it lives.
     pub alive: PathBuf,
     pub log: PathBuf,
+    /// To be written on the volume.
+    #[serde(default)]
+    pub volume: Option<VolumeRecord>,
     /// The evidence to fire; only for a first start.
     pub first_start: Option<PathBuf>,
     pub directory: PathBuf,
@@ -108,6 +112,9 @@ fn prepare(launch: &Launch) -> Result<File, Error> {
         return Err(refused(format!(
             "it is to go on from its data, and there is none in {volume}"
         )));
+    }
+    if let Some(volume) = &launch.volume {
+        volume.write(&launch.data_dir)?;
     }
     if let Some(path) = &launch.first_start {
         if evidence::has_wal(&launch.data_dir) {

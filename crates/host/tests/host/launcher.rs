@@ -20,6 +20,7 @@ fn launch(dir: &Path) -> Launch {
         record: dir.join("t-0.json"),
         alive: dir.join("t-0.alive"),
         log: dir.join("t-0.log"),
+        volume: None,
         first_start: Some(dir.join("t-0-g0.first")),
         directory: dir.to_owned(),
         supervisor: std::process::id(),

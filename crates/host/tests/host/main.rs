@@ -7,6 +7,7 @@ mod harness;
 
 mod adoption;
 mod bring_up;
+mod identity;
 mod launcher;
 mod login;
 mod refusals;

@@ -9,7 +9,7 @@ use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Ordinal, StorageId, Version};
 use quorate_core::plan::{StartHow, Step};
-use quorate_pod::contract::{FORMAT, GoAhead, START_ANNOTATION};
+use quorate_pod::contract::{FORMAT, Floor, GoAhead, START_ANNOTATION};
 
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::peer::peer;
@@ -157,6 +157,11 @@ impl Executor<'_> {
                 remembered.after_served
             } else {
                 remembered.served.is_some()
+            },
+            run: Some(remembered.run),
+            floor: Floor {
+                epoch: self.memory.epoch,
+                reached: remembered.reached,
             },
         };
         let recorded = claim

@@ -12,6 +12,7 @@ use kube::{Resource, ResourceExt};
 use quorate_api::Quantity;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::Generation;
+use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
@@ -53,6 +54,7 @@ impl Seen {
             slot.set_role = of_pods.and_then(|labels| labels.get(ROLE_LABEL)).cloned();
             slot.set_lacks = lacking(set.metadata.labels.as_ref());
             slot.set_lacks.extend(lacking(of_pods));
+            slot.set_reached = reached(set);
         }
         for pod in &self.pods {
             let peer = pod.labels().get(quorate_pod::contract::PEER_LABEL);
@@ -96,6 +98,13 @@ pub fn bytes(quantity: &str) -> Option<u64> {
 pub fn requested(spec: &PersistentVolumeClaimSpec) -> Option<&str> {
     let requests = spec.resources.as_ref()?.requests.as_ref()?;
     requests.get("storage").map(|quantity| quantity.0.as_str())
+}
+
+/// What the pods of a ReplicaSet are told to be on their volume.
+fn reached(set: &ReplicaSet) -> Option<Floor> {
+    let template = set.spec.as_ref()?.template.as_ref()?;
+    let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
+    Floor::read(annotations.get(REACHED_ANNOTATION)?.as_bytes()).ok()
 }
 
 /// The labels of the pods that a ReplicaSet makes.

@@ -106,6 +106,7 @@ impl Look<'_> {
             let slot = objects.slot(ordinal);
             let mut view = slot.view(self.names, ordinal, peer_url, self.spec, self.memory, self.at);
             view.status = answers.statuses.remove(&ordinal);
+            view.durable = answers.durable.remove(&ordinal);
             if let (Process::Running { .. }, Some(status)) = (&view.process, &view.status) {
                 // Nobody can look at the volume of a pod that runs; but who answers has data.
                 view.volume = Volume::Data {
@@ -180,6 +181,7 @@ mod tests {
             config: String::new(),
             paused: false,
             frozen: None,
+            accept_rolled_back: None,
             storage: None,
         };
         let memory = Memory {

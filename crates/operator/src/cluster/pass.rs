@@ -93,6 +93,7 @@ pub fn wanted(context: &BuildContext<'_>) -> Spec {
         ),
         config: etcd::digest(context),
         paused: cluster.paused,
+        accept_rolled_back: cluster.accept_rolled_back.clone(),
         frozen: None,
         storage: requested(&cluster.claim).and_then(bytes),
     }

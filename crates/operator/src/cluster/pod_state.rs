@@ -9,11 +9,13 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
-    CLUSTER_LABEL, ETCD_CONTAINER, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL, PREPARE_CONTAINER,
-    Report, START_ANNOTATION,
+    CLUSTER_LABEL, ETCD_CONTAINER, Floor, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL,
+    PREPARE_CONTAINER, Passed, REACHED_ANNOTATION, Report, START_ANNOTATION,
 };
 
-use crate::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, ROLE_LABEL, VERSION_ANNOTATION, lacking};
+use crate::names::{
+    CONFIG_ANNOTATION, GENERATION_ANNOTATION, LEFT_BEHIND_LABEL, ROLE_LABEL, VERSION_ANNOTATION, lacking,
+};
 
 /// How it begins when no node was found for a pod.
 pub const UNSCHEDULED: &str = "its pod cannot be scheduled";
@@ -39,6 +41,8 @@ pub struct PodState {
     pub made_for: Option<MadeFor>,
     /// Its member's role, as its labels have it.
     pub role: Option<String>,
+    /// No Service leads to it any more.
+    pub left_behind: bool,
     /// Labels that it should carry and does not.
     pub lacks: BTreeMap<String, String>,
     /// Its address, once it has one.
@@ -49,6 +53,8 @@ pub struct PodState {
     pub ready: bool,
     /// What was last seen of its volume, before etcd was started on it.
     pub report: Option<Report>,
+    /// The number of the last start on its volume, as the gate has written it.
+    pub run: Option<u64>,
 }
 
 /// What a pod was made for.
@@ -96,9 +102,11 @@ impl PodState {
         let report = report(pod);
         let go = annotation(START_ANNOTATION).and_then(|text| GoAhead::read(text.as_bytes()).ok());
         let told = go.is_some_and(|go| go.pod == uid);
-        let alone = match (&report, &made_for) {
-            (Some(Ok(report)), Some(made)) => {
-                report.passes_alone(&member_of(pod), made.version, &made.config)
+        let floor = annotation(REACHED_ANNOTATION).unwrap_or_default();
+        let floor = Floor::read(floor.as_bytes()).ok();
+        let alone = match (&report, &made_for, &floor) {
+            (Some(Ok(report)), Some(made), Some(floor)) => {
+                report.passes_alone(&member_of(pod), made.version, &made.config, floor)
             }
             _ => false,
         };
@@ -111,11 +119,14 @@ impl PodState {
             node: pod.spec.as_ref().and_then(|s| s.node_name.clone()),
             made_for,
             role: pod.labels().get(ROLE_LABEL).cloned(),
+            left_behind: pod.labels().get(LEFT_BEHIND_LABEL.0).map(String::as_str)
+                == Some(LEFT_BEHIND_LABEL.1),
             lacks: lacking(meta.labels.as_ref()),
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
             stage: stage(pod, &report, told || alone),
             ready: ready(pod),
             report: report.and_then(Result::ok),
+            run: passed(pod).and_then(|passed| passed.run),
         }
     }
 }
@@ -125,6 +136,11 @@ impl PodState {
     pub fn lingers(&self, now: Time) -> bool {
         self.gone_by
             .is_some_and(|by| now.0.saturating_sub(by.0) > LINGERS_MS)
+    }
+
+    /// May etcd run in it?
+    pub fn is_alive(&self) -> bool {
+        matches!(self.stage, Stage::Running { .. } | Stage::Passing)
     }
 
     /// Has it seen its volume? Only one pod at a time can.
@@ -184,6 +200,17 @@ fn report(pod: &Pod) -> Option<Result<Report, String>> {
     }
     let read = Report::read(message.as_bytes());
     Some(read.map_err(|error| format!("what was seen of its volume cannot be read: {error}")))
+}
+
+/// What the gate said when it let the pod through.
+fn passed(pod: &Pod) -> Option<Passed> {
+    let gate = init(pod, PREPARE_CONTAINER)?
+        .state
+        .as_ref()?
+        .terminated
+        .as_ref()?;
+    let message = gate.message.as_deref().filter(|_| gate.exit_code == 0)?;
+    Passed::read(message)
 }
 
 fn stage(pod: &Pod, report: &Option<Result<Report, String>>, may_pass: bool) -> Stage {

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use quorate_core::Memory;
 use quorate_core::memory::{Bootstrap, Mark, Slot};
-use quorate_core::model::{ClusterId, Generation, MemberId, Ordinal, PeerUrl, Token, Version};
+use quorate_core::model::{
+    ClusterId, Epoch, Generation, MemberId, Ordinal, PeerUrl, Progress, Token, Version,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +38,15 @@ pub struct VolumeRecord {
     /// Whether its member speaks TLS: its address in etcd's own list says so, and stays.
     #[serde(default)]
     pub tls: Option<bool>,
+    /// The epoch of its cluster.
+    #[serde(default, skip_serializing_if = "Epoch::is_first")]
+    pub epoch: Epoch,
+    /// The number of the last start that was planned on it.
+    #[serde(default)]
+    pub run: u64,
+    /// How far it is known to have come.
+    #[serde(default, skip_serializing_if = "Progress::is_none")]
+    pub reached: Progress,
 }
 
 impl VolumeRecord {
@@ -57,6 +68,9 @@ impl VolumeRecord {
             version: slot.version,
             served: slot.served,
             tls: speaks_tls(memory),
+            epoch: memory.epoch,
+            run: slot.run,
+            reached: slot.reached,
         }
     }
 
@@ -111,6 +125,8 @@ pub fn recall(
                 voter: record.member.is_some(),
                 version: record.version,
                 served: record.served,
+                run: record.run,
+                reached: record.reached,
                 ..Slot::default()
             },
             None => Slot {
@@ -126,6 +142,8 @@ pub fn recall(
             members: first.into_iter().map(|o| (o, url(o, tls))).collect(),
         }),
         cluster: records().find_map(|r| r.cluster),
+        // A claim that was away during a recovery does not know of it.
+        epoch: records().map(|r| r.epoch).max().unwrap_or_default(),
         slots: slots.collect(),
         ..Memory::default()
     })
@@ -147,6 +165,9 @@ mod tests {
             version: Some(Version::new(3, 6, 1)),
             served: None,
             tls: member.map(|_| true),
+            epoch: Epoch(0),
+            run: 4,
+            reached: Progress { run: 3, index: 70 },
         }
     }
 

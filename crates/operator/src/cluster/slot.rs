@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage, StorageId,
-    StorageSize, Time, Version, Volume,
+    Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage,
+    StorageId, StorageSize, Time, Version, Volume,
 };
-use quorate_pod::contract::{MemberRef, Report};
+use quorate_pod::contract::{Floor, MemberRef, Report};
 
 use crate::cluster::gather::bytes;
 use crate::cluster::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
@@ -83,6 +83,8 @@ pub struct SlotObjects {
     pub set_role: Option<String>,
     /// Labels that the ReplicaSet or its pods should carry and do not.
     pub set_lacks: BTreeMap<String, String>,
+    /// What its pods are told to be on their volume.
+    pub set_reached: Option<Floor>,
     /// Why its ReplicaSet cannot make a pod.
     pub set_fails: Option<String>,
     /// Its pods, oldest first.
@@ -101,6 +103,19 @@ impl SlotObjects {
         self.pods
             .iter()
             .rfind(|p| !p.terminating && p.stage != Stage::Over)
+    }
+
+    /// Does etcd run in the newest pod? The volume's lock lets only one run, so it runs in no older one; what is left of
+    /// those, on a node that was lost, may never go.
+    fn is_replaced(&self) -> bool {
+        let newest = self.pods.iter().rfind(|pod| pod.is_alive());
+        newest.is_some_and(|pod| !pod.terminating && matches!(pod.stage, Stage::Running { .. }))
+    }
+
+    /// Pods that are still there although another runs in their place. Their addresses lead nowhere.
+    pub fn left_behind(&self) -> impl Iterator<Item = &PodState> {
+        let replaced = self.is_replaced();
+        self.pods.iter().filter(move |pod| replaced && pod.terminating)
     }
 
     /// The pod that waits for a go-ahead, with what it saw.
@@ -135,6 +150,33 @@ impl SlotObjects {
             .filter(|belongs_to| **belongs_to != own)
     }
 
+    /// What a pod found written on the volume, before etcd was executed in it, or what the gate has written since.
+    fn marks(&self, generation: Generation) -> Option<Marks> {
+        let pod = self.pod()?;
+        let report = pod.report.as_ref().filter(|r| r.generation == generation)?;
+        match pod.stage {
+            Stage::Parked | Stage::Refused(_) => Some(report.marks()),
+            // What its log came to then is less than it comes to now.
+            Stage::Running { .. } | Stage::Crashing(_) => Some(Marks {
+                run: pod.run.or(report.run),
+                last_index: None,
+                ..report.marks()
+            }),
+            Stage::Coming(_) | Stage::Passing | Stage::Over => None,
+        }
+    }
+
+    /// Has a pod found its own data on the volume, which must not start? Another pod would find the same.
+    fn stale(&self, memory: &Memory, ordinal: Ordinal) -> Option<Volume> {
+        let pod = self.pod()?;
+        let report = pod.report.as_ref()?;
+        let before_etcd = matches!(pod.stage, Stage::Parked | Stage::Refused(_));
+        let data = matches!(report.volume(), Volume::Data { .. });
+        let present = report.generation == memory.slot(ordinal).generation;
+        let stale = before_etcd && data && present && memory.fault(ordinal, report.marks()).is_some();
+        stale.then(|| report.volume())
+    }
+
     /// The slot as the planner sees it.
     pub fn view(
         &self,
@@ -149,9 +191,10 @@ impl SlotObjects {
         // One that was started and never seen to have data may have come to nothing.
         let known = slot.mark == Mark::Started && slot.member.is_some() && memory.cluster.is_some();
         let foreign = self.foreign(names, ordinal);
+        let stale = self.stale(memory, ordinal);
         let (process, place) = match self.process(slot.generation, known, spec, now) {
             // The gate refuses it; another pod would find the same.
-            (Process::Stopped { .. }, _) if foreign.is_some() => {
+            (Process::Stopped { .. }, _) if foreign.is_some() || stale.is_some() => {
                 (Process::Stopped { last: None }, Place::Ready)
             }
             other => other,
@@ -162,7 +205,9 @@ impl SlotObjects {
         let volume = match (looked, &process) {
             (_, Process::Stopped { .. }) if let Some(belongs_to) = foreign => Volume::Foreign {
                 belongs_to: belongs_to.to_string(),
+                slot: names.ordinal_of(belongs_to),
             },
+            (_, Process::Stopped { .. }) if let Some(volume) = stale => volume,
             (Some(report), _) => report.volume(),
             // It has crashed since it was looked at. That its data is gone is found out by the next look.
             (None, Process::Stopped { last: Some(_) }) if place == Place::Ready => {
@@ -181,6 +226,8 @@ impl SlotObjects {
         SlotView {
             peer_url,
             volume,
+            marks: self.marks(slot.generation),
+            durable: None,
             first_start,
             // Kept on the volume itself, and thinned out there.
             leftovers: Vec::new(),
@@ -227,18 +274,14 @@ impl SlotObjects {
     fn process(&self, generation: Generation, known: bool, spec: &Spec, now: Time) -> (Process, Place) {
         let stopped = Process::Stopped { last: None };
         let preparing = |why: &str| Place::Preparing { why: why.to_owned() };
-        let alive = |p: &&PodState| matches!(p.stage, Stage::Running { .. } | Stage::Passing);
         let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
-        // What is left of a pod on a node that was lost never goes. The volume's lock lets only one etcd run, so if a
-        // newer pod's does, the older one's does not.
-        let newest = self.pods.iter().rfind(alive);
-        let replaced = newest.is_some_and(|p| !p.terminating && matches!(p.stage, Stage::Running { .. }));
+        let replaced = self.is_replaced();
         // A pod that its node does not end holds up nobody else: not where there is to be no other, nor once another has
         // got hold of the volume.
         let looked = self.pod().is_some_and(PodState::has_looked);
         let left_behind = |p: &PodState| p.lingers(now) && (!owned || looked);
         let going = self.pods.iter().filter(|p| p.terminating || !owned);
-        let mut going = going.filter(|p| alive(p) && !left_behind(p));
+        let mut going = going.filter(|p| p.is_alive() && !left_behind(p));
         if let Some(pod) = going.next().filter(|_| !(owned && replaced)) {
             return (Process::Stopping, preparing(&pod.going(now)));
         }

@@ -11,14 +11,16 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
-use quorate_core::model::Ordinal;
+use quorate_core::memory::Slot;
+use quorate_core::model::{Generation, Ordinal, Progress};
+use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 
 use crate::cluster::build::{BuildContext, budget, claim, replica_set, service};
 use crate::cluster::execute::Requests;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::{Owner, Peer, SlotObjects};
-use crate::names::{ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
+use crate::names::{LEFT_BEHIND_LABEL, ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
 use crate::requests::effect::{Effect, Kind, News, Object};
 
 /// What is there of the objects that belong to the cluster as a whole.
@@ -159,16 +161,41 @@ fn member(
     let role = Role::of(memory, ordinal);
     if let Some(set) = &slot.set {
         label(slot, (&name, set), role, requests);
+        if peer.generation == memory.slot(ordinal).generation {
+            say_reached(memory, ordinal, slot, (&name, set), requests);
+        }
     } else {
         let owner = owner_of_set(&name, &peer.uid);
-        let made = replica_set::replica_set(context, ordinal, (peer, role), owner);
+        let pods = (role, floor(memory, ordinal, peer.generation));
+        let made = replica_set::replica_set(context, ordinal, peer, pods, owner);
         requests.effects.push(Effect::Create(Object::Set(Box::new(made))));
         let message = format!("Created the ReplicaSet {name:?}");
         requests
             .news
             .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
     }
+    withdraw_addresses(slot, requests);
     record(memory, ordinal, slot, &name, requests);
+}
+
+/// Takes pods that were left behind out of the Services. Their node may never end them; and as long as a member's name
+/// leads to such an address too, the others do not reach the member.
+fn withdraw_addresses(slot: &SlotObjects, requests: &mut Requests) {
+    for pod in slot.left_behind().filter(|pod| !pod.left_behind) {
+        let (label, value) = LEFT_BEHIND_LABEL;
+        let labels = BTreeMap::from([(label.to_owned(), value.to_owned())]);
+        requests
+            .effects
+            .extend(labelled(Kind::Pod, (&pod.name, &pod.uid), labels));
+        let node = pod.node.as_deref().unwrap_or("its node");
+        let message = format!(
+            "Took pod {:?} out of the Services: {node} has not ended it, and another one runs in its place",
+            pod.name
+        );
+        requests
+            .news
+            .push(News::warning("PodLeftBehind", ("Pod", &pod.name), message));
+    }
 }
 
 /// Says of a member's pod, and of those that come after it, what the member is.
@@ -208,6 +235,51 @@ fn labelled_whole(kind: Kind, meta: &ObjectMeta) -> Option<Effect> {
         (&of(&meta.name), &of(&meta.uid)),
         lacking(meta.labels.as_ref()),
     )
+}
+
+/// What is known to be on the volume of this generation.
+fn floor(memory: &Memory, ordinal: Ordinal, generation: Generation) -> Floor {
+    let slot = memory.slot(ordinal);
+    let present = slot.generation == generation;
+    Floor {
+        epoch: memory.epoch,
+        reached: if present {
+            slot.reached
+        } else {
+            Progress::default()
+        },
+    }
+}
+
+/// Is the member well for good? What its log has come to is written down then, and not with each step on the way there.
+fn is_well(slot: &Slot) -> bool {
+    slot.healthy_since.is_some() && slot.starts == 0
+}
+
+/// Says to pods that come after the present one what is on their volume, so that they can tell, while nobody is there to ask,
+/// that it was rolled back. What was on it a while ago will do until a member is well for good again.
+fn say_reached(
+    memory: &Memory,
+    ordinal: Ordinal,
+    slot: &SlotObjects,
+    (name, set): (&str, &str),
+    requests: &mut Requests,
+) {
+    let remembered = memory.slot(ordinal);
+    let wanted = floor(memory, ordinal, remembered.generation);
+    let said = slot.set_reached.unwrap_or_default();
+    let other_run = (said.epoch, said.reached.run) != (wanted.epoch, wanted.reached.run);
+    let grown = is_well(&remembered) && wanted.reached.index > said.reached.index;
+    // The user agreed to go on from less.
+    let given_up = wanted.reached.index < said.reached.index;
+    if other_run || grown || given_up {
+        requests.effects.push(Effect::Annotate {
+            kind: Kind::Set,
+            name: name.to_owned(),
+            uid: set.to_owned(),
+            annotations: BTreeMap::from([(REACHED_ANNOTATION.to_owned(), wanted.to_annotation())]),
+        });
+    }
 }
 
 /// An EtcdPeer that was left behind when its EtcdCluster was deleted is taken up again, with the member in it. If it is
@@ -256,7 +328,10 @@ fn record(memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, name: &str, req
         (None, Some(report)) => &report.volume_id,
         (None, None) => return,
     };
-    let wanted = VolumeRecord::of(memory, ordinal, id);
+    let mut wanted = VolumeRecord::of(memory, ordinal, id);
+    if let Some(present) = present.filter(|_| !is_well(&memory.slot(ordinal))) {
+        wanted.reached.index = wanted.reached.index.min(present.reached.index);
+    }
     if claim.record.as_ref() != Some(&wanted) {
         requests.effects.push(Effect::Annotate {
             kind: Kind::Claim,

@@ -129,7 +129,12 @@ impl ApiRequests<'_> {
                 uid,
                 annotations,
             } => {
-                let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
+                let annotations = json!({"metadata": {"annotations": annotations}});
+                let mut patch = match kind {
+                    Kind::Set => json!({"spec": {"template": annotations}, "metadata": {}}),
+                    _ => annotations,
+                };
+                patch["metadata"]["uid"] = json!(uid);
                 self.merge(*kind, name, &patch).await
             }
             Effect::Label {

@@ -261,6 +261,7 @@ mod tests {
             config: String::new(),
             paused: false,
             frozen: None,
+            accept_rolled_back: None,
             storage: None,
         };
         let observed = Observed {

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use crate::cluster::gather::Seen;
 use crate::cluster::upkeep::Whole;
-use crate::names::{APP_LABEL, Names};
+use crate::names::{APP_LABEL, LEFT_BEHIND_LABEL, Names};
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
 use crate::runtime::work::WorkKey;
@@ -137,7 +137,8 @@ impl Start<'_> {
     {
         let mut config = watcher::Config::default();
         if by_label {
-            config = config.labels(&format!("{}={},{CLUSTER_LABEL}", APP_LABEL.0, APP_LABEL.1));
+            let ((app, etcd), (_, left_behind)) = (APP_LABEL, LEFT_BEHIND_LABEL);
+            config = config.labels(&format!("{app} in ({etcd},{left_behind}),{CLUSTER_LABEL}"));
         }
         if let Some(page) = page {
             config = config.page_size(page);

@@ -20,6 +20,9 @@ fn report(volume: Found) -> Report {
         replay_limit: Some(6),
         asides: 2,
         belongs_to: None,
+        epoch: Epoch(0),
+        run: None,
+        last_index: None,
     }
 }
 
@@ -35,6 +38,8 @@ fn go_ahead(how: How) -> GoAhead {
         member: None,
         cluster: Some(ClusterId(0xab)),
         served: false,
+        run: None,
+        floor: Floor::default(),
     }
 }
 

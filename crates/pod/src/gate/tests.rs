@@ -1,6 +1,6 @@
 //! Who may pass: a table of decisions; and a crash after each act.
 
-use quorate_core::model::{ClusterId, MemberId, MemberName, PeerUrl, Token};
+use quorate_core::model::{ClusterId, Epoch, MemberId, MemberName, PeerUrl, Progress, Token};
 
 use super::*;
 use crate::admit::Act;
@@ -51,6 +51,7 @@ fn gate<'a>(pod: &'a Pod, volume: &'a Path) -> Gate<'a> {
         pod: "uid",
         member: None,
         go: &pod.go,
+        reached: None,
         shared: &pod.shared,
         program: &pod.program,
         owner: None,
@@ -69,6 +70,7 @@ fn member(id: u64) -> Data {
         member: MemberId(id),
         cluster: ClusterId(7),
         minor: Some(6),
+        last_index: None,
     })
 }
 
@@ -102,6 +104,8 @@ fn go(how: How) -> GoAhead {
         member: None,
         cluster: None,
         served: false,
+        run: Some(5),
+        floor: Floor::default(),
     }
 }
 
@@ -109,7 +113,13 @@ fn decided(entry: Entry, data: &Data, go: Option<GoAhead>) -> Decision {
     let pod = Pod::new();
     let bytes = go.map(|go| go.to_annotation().into_bytes());
     let volume = pod.volume();
-    decide(&gate(&pod, &volume), &record(entry), data, bytes.as_deref())
+    decide(
+        &gate(&pod, &volume),
+        &record(entry),
+        data,
+        bytes.as_deref(),
+        &Floor::default(),
+    )
 }
 
 fn passes(decision: &Decision) -> bool {
@@ -169,6 +179,7 @@ fn a_first_start_needs_a_go_ahead_and_a_volume_where_nothing_ran() {
             how,
             identity: None,
             served: false,
+            run: Some((Some(5), Epoch(0))),
         };
         assert_eq!(decision, Decision::Pass(admission));
     }
@@ -297,12 +308,13 @@ fn neither_an_older_generation_nor_an_older_etcd_passes() {
     let volume = pod.volume();
     let mut record = record(started(Version::new(3, 6, 1), "c"));
     record.entry_mut(Generation(2)).fired = true;
-    let decision = decide(&gate(&pod, &volume), &record, &member(1), None);
+    let decision = decide(&gate(&pod, &volume), &record, &member(1), None, &Floor::default());
     assert!(refuses(&decision, "gone on to g2"), "{decision:?}");
     let newer = Data::Member(Identity {
         member: MemberId(1),
         cluster: ClusterId(7),
         minor: Some(7),
+        last_index: None,
     });
     let decision = decided(started(Version::new(3, 6, 1), "c"), &newer, Some(go(How::Resume)));
     assert!(refuses(&decision, "etcd 3.7 has written"), "{decision:?}");
@@ -327,6 +339,7 @@ fn killed_after(acts: usize, pod: &Pod) -> Record {
         how: new(),
         identity: None,
         served: false,
+        run: Some((Some(5), Epoch(0))),
     };
     let mut now = record.clone();
     for act in Act::ALL.into_iter().take(acts) {
@@ -424,18 +437,19 @@ fn a_volume_passes_for_the_member_that_it_belongs_to_and_for_no_other() {
     let go = go(How::Resume).to_annotation();
     // A volume of before that was known passes, and belongs to its member from then on.
     let unbound = record(entry);
-    let Decision::Pass(admission) = decide(&at(Some(&own)), &unbound, &member(1), None) else {
+    let Decision::Pass(admission) = decide(&at(Some(&own)), &unbound, &member(1), None, &Floor::default())
+    else {
         panic!("a plain restart");
     };
     let bound = admit::noted(&at(Some(&own)), &unbound, &admission);
     assert_eq!(bound.belongs_to, Some(own.clone()));
     assert!(matches!(
-        decide(&at(Some(&own)), &bound, &member(1), None),
+        decide(&at(Some(&own)), &bound, &member(1), None, &Floor::default()),
         Decision::Pass(_)
     ));
     for other in [&swapped, &renamed] {
         for go in [None, Some(go.as_bytes())] {
-            match decide(&at(Some(other)), &bound, &member(1), go) {
+            match decide(&at(Some(other)), &bound, &member(1), go, &Floor::default()) {
                 Decision::Refuse { why } => assert!(why.contains("belongs to the member ns/c/c-0"), "{why}"),
                 passed => panic!("{passed:?}"),
             }
@@ -473,3 +487,5 @@ fn a_volume_that_was_wiped_since_the_look_is_refused() {
     assert_eq!(error.exit_code(), 3);
     assert!(error.to_string().contains("wiped or exchanged"), "{error}");
 }
+
+mod put_back;

@@ -155,6 +155,7 @@ fn data_is_gone_on_from_only_if_it_is_the_same() {
             member: MemberId(id),
             cluster: ClusterId(7),
             minor: None,
+            last_index: None,
         })
     };
     let mut record = pod.record();

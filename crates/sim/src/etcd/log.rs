@@ -76,8 +76,10 @@ pub enum ConfChange {
 pub struct Wal {
     pub member: MemberId,
     pub cluster: ClusterId,
-    /// All entries; index 1 is `log[0]`.
+    /// All entries; index 1 is `log[0]`. Of the first [`Wal::compacted`] only what they made is left: a snapshot.
     pub log: Vec<Entry>,
+    /// How many entries lie before the log's first one. They cannot be sent to others any more.
+    pub compacted: usize,
     /// The newest term heard of.
     pub term: u64,
     /// Whom it voted for in that term.
@@ -99,6 +101,15 @@ impl Wal {
         if term > self.term {
             self.term = term;
             self.vote = None;
+        }
+    }
+
+    /// Takes a snapshot of what is applied once there are `every` new entries, and keeps half as many for those who are
+    /// a little behind (etcd: `snapshot-count` and `snapshot-catchup-entries`).
+    pub fn compact(&mut self, applied: usize, every: usize) {
+        let kept = every / 2;
+        if applied.saturating_sub(self.compacted) > every + kept {
+            self.compacted = applied - kept;
         }
     }
 }

@@ -204,10 +204,11 @@ impl EtcdModel {
             self.exit(to, "raft panic: conflict with a committed entry");
             return true;
         }
+        let snapshot = same < wal.compacted;
         let slow = self.nodes[&to].slow_until > self.now;
         let stalled = self.nodes[&to].stalled_until > self.now;
         let lags = self.rng.u8(..) < if slow { 215 } else { 20 } || stalled;
-        let batch: Vec<Entry> = if lags {
+        let batch: Vec<Entry> = if lags || snapshot {
             Vec::new()
         } else {
             self.nodes[&from].wal().map_or(Vec::new(), |w| {
@@ -223,6 +224,10 @@ impl EtcdModel {
         running.leader = Some(me);
         running.quiet = 0;
         if lags {
+            return true;
+        }
+        if snapshot {
+            self.send_snapshot(from, id, to);
             return true;
         }
         let has = same + batch.len();
@@ -241,6 +246,43 @@ impl EtcdModel {
             matched.insert(id, has);
         }
         true
+    }
+
+    /// The peer's log ends before the leader's begins, so it is sent what the leader has applied. That takes its time.
+    fn send_snapshot(&mut self, from: Place, id: MemberId, to: Place) {
+        if self.rng.u8(..) < 128 {
+            return;
+        }
+        let leader = &self.nodes[&from];
+        let (Some(running), Some(wal)) = (leader.running.as_ref(), leader.wal()) else {
+            return;
+        };
+        let (index, conf) = (running.applied, running.conf.clone());
+        let log = wal.log[..index].to_vec();
+        let (learner, now) = (!conf.votes(id), self.now);
+        let Some((running, wal)) = self.node(to).parts() else {
+            return;
+        };
+        if index > wal.commit {
+            wal.log = log;
+            (wal.commit, wal.compacted) = (index, index);
+            (running.durable, running.applied) = (index, index);
+            running.conf = conf;
+            if running.conf.removed.contains(&wal.member) {
+                running.ends_at.get_or_insert(now + 3);
+            }
+            let count = &mut self.snapshots_sent;
+            *(if learner {
+                &mut count.learners
+            } else {
+                &mut count.voters
+            }) += 1;
+        }
+        if let Some((running, _)) = self.node(from).parts()
+            && let Role::Leader { matched, .. } = &mut running.role
+        {
+            matched.insert(id, index);
+        }
     }
 
     /// The leader commits what a quorum of its voters has, if it is of its own term.
@@ -274,12 +316,18 @@ impl EtcdModel {
 
     /// Applies what is committed; a member that applies its own removal will end.
     pub(super) fn apply(&mut self, place: Place) {
-        let now = self.now;
+        let (now, every) = (self.now, self.snapshot_count);
         let mut results: Vec<(u64, Result<(), super::EtcdError>)> = Vec::new();
+        let lags = self.nodes[&place].lags_until > now;
+        if lags && self.rng.u8(..) < 160 {
+            return;
+        }
+        let mut most = if lags { 1 } else { usize::MAX };
         let Some((running, wal)) = self.node(place).parts() else {
             return;
         };
-        while running.applied < wal.commit {
+        while running.applied < wal.commit && most > 0 {
+            most -= 1;
             let entry = wal.log[running.applied];
             running.applied += 1;
             let result = running.conf.apply(entry.kind);
@@ -288,6 +336,7 @@ impl EtcdModel {
                 results.push((request, result));
             }
         }
+        wal.compact(running.applied, every);
         if running.conf.removed.contains(&wal.member) {
             running.ends_at.get_or_insert(now + 3);
         }
@@ -325,8 +374,11 @@ impl EtcdModel {
         let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
             return false;
         };
-        // Whoever does not vote by its own list ignores the call to lead; a disk that stalls cannot record a vote.
-        if !running.conf.votes(wal.member) || node.stalled_until > self.now {
+        let unapplied = &wal.log[running.applied..wal.commit];
+        let list_changes = unapplied.iter().any(|e| matches!(e.kind, Kind::Conf { .. }));
+        // Whoever does not vote by its own list ignores the call to lead, as does one that has yet to apply a change of it;
+        // a disk that stalls cannot record a vote.
+        if !running.conf.votes(wal.member) || list_changes || node.stalled_until > self.now {
             return false;
         }
         let (me, cluster, term, last) = (wal.member, wal.cluster, wal.term, wal.last());

@@ -261,3 +261,116 @@ fn leadership_moves_when_asked() {
         "it no longer leads"
     );
 }
+
+/// Entries enough for several raft snapshots.
+fn write_much(etcd: &mut EtcdModel, via: Place) {
+    for value in 0..200 {
+        etcd.write(via, 1000 + value);
+        pass(etcd, 1);
+    }
+}
+
+#[test]
+fn one_that_is_behind_the_leaders_log_is_sent_a_snapshot() {
+    let mut etcd = formed(3);
+    etcd.snapshot_count = 40;
+    let leader = etcd.serving_leader().unwrap();
+    let behind = (0..3).map(Place).find(|p| *p != leader).unwrap();
+    etcd.kill(behind);
+    write_much(&mut etcd, leader);
+    assert!(etcd.nodes[&leader].wal().unwrap().compacted > 100);
+    etcd.start(behind, G, &As::Resume, V).unwrap();
+    pass(&mut etcd, 30);
+    assert_eq!(
+        etcd.snapshots_sent,
+        Snapshots {
+            voters: 1,
+            learners: 0
+        }
+    );
+    assert!(etcd.serves(behind));
+    let logs: Vec<_> = [leader, behind]
+        .map(|p| etcd.nodes[&p].wal().unwrap().log.len())
+        .into();
+    assert_eq!(logs[0], logs[1]);
+
+    let asked = done(&mut etcd, leader, Operation::AddLearner(Place(3))).unwrap();
+    let initial: Vec<Place> = (0..4).map(Place).collect();
+    etcd.start(Place(3), G, &As::Join { initial }, V).unwrap();
+    pass(&mut etcd, 30);
+    assert_eq!(
+        etcd.snapshots_sent,
+        Snapshots {
+            voters: 1,
+            learners: 1
+        }
+    );
+    done(&mut etcd, leader, Operation::Promote(asked.member.unwrap())).unwrap();
+    // What came with the snapshot is on its disk.
+    etcd.kill(Place(3));
+    etcd.start(Place(3), G, &As::Resume, V).unwrap();
+    pass(&mut etcd, 30);
+    assert_eq!(list(&etcd), [0, 1, 2, 3]);
+    assert!(etcd.serves(Place(3)));
+}
+
+#[test]
+fn a_member_that_applies_with_delay_serves_no_read_until_it_has_caught_up() {
+    let mut etcd = formed(3);
+    let leader = etcd.serving_leader().unwrap();
+    let lags = (0..3).map(Place).find(|p| *p != leader).unwrap();
+    etcd.node(lags).lags_until = etcd.now + 210;
+    write_much(&mut etcd, leader);
+    let node = &etcd.nodes[&lags];
+    assert!(node.wal().unwrap().commit > node.running.as_ref().unwrap().applied + 20);
+    assert!(!etcd.serves(lags) && etcd.serves(leader));
+    pass(&mut etcd, 30);
+    assert!(etcd.serves(lags));
+}
+
+#[test]
+fn under_an_alarm_every_member_refuses_writes() {
+    let mut etcd = formed(3);
+    let member = id_at(&etcd, Place(1));
+    assert!(etcd.raise(Place(1), AlarmKind::NoSpace));
+    assert_eq!(
+        etcd.alarms.iter().copied().collect::<Vec<_>>(),
+        [Alarm {
+            member,
+            kind: AlarmKind::NoSpace
+        }]
+    );
+    etcd.notes.clear();
+    etcd.write(Place(2), 7);
+    pass(&mut etcd, 8);
+    assert!(!etcd.notes.iter().any(|n| matches!(n, Note::Acknowledged { .. })));
+    etcd.alarms.clear();
+    etcd.write(Place(2), 8);
+    pass(&mut etcd, 8);
+    assert!(
+        etcd.notes
+            .iter()
+            .any(|n| matches!(n, Note::Acknowledged { value: 8, .. }))
+    );
+}
+
+#[test]
+fn the_survivor_of_two_applies_that_it_is_alone_although_it_leads_no_longer() {
+    let mut etcd = formed(2);
+    let leader = etcd.serving_leader().unwrap();
+    let other = (0..2).map(Place).find(|p| *p != leader).unwrap();
+    let gone = id_at(&etcd, other);
+    etcd.node(leader).lags_until = etcd.now + 60;
+    for value in 0..20 {
+        etcd.write(leader, 1000 + value);
+    }
+    etcd.ask(leader, Operation::Remove(gone)).unwrap();
+    pass(&mut etcd, 12);
+    let node = &etcd.nodes[&leader];
+    assert!(etcd.nodes[&other].running.is_none(), "it has applied its removal");
+    assert!(!node.leads(), "without the other it has no quorum");
+    assert!(node.running.as_ref().unwrap().conf.members.contains_key(&gone));
+    pass(&mut etcd, 80);
+    assert_eq!(etcd.serving_leader(), Some(leader));
+    assert_eq!(list(&etcd), [leader.0]);
+}

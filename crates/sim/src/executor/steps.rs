@@ -4,6 +4,7 @@
 //! very plan or that finds something in its volume; a membership change on a list that has moved; a volume taken away
 //! from under a process.
 
+use quorate_core::guard::Guard;
 use quorate_core::model::{
     Basis, Exit, Generation, MemberId, Ordinal, Refused, StepKind, StepResult, Time, Version,
 };
@@ -11,11 +12,14 @@ use quorate_core::plan::{StartHow, Step};
 
 use super::{Asking, DiesAt, Executor, Queued, Waiting};
 use crate::etcd::{As, Data, Operation, Place};
-use crate::ground::{Aside, FirstRecord, Pod, Proc, place};
+use crate::ground::{Aside, FirstRecord, Pod, Proc, marks, place};
 use crate::world::World;
 
 impl World {
     pub(super) fn effect(&mut self, me: &mut Executor, queued: &Queued) {
+        if !queued.late && me.id == 1 {
+            self.judge_after_loss(&queued.step);
+        }
         match &queued.step {
             Step::Provide {
                 ordinal,
@@ -122,6 +126,8 @@ impl World {
                 return StepResult::Unclear("died".into());
             }
         }
+        let run = me.memory.slot(ordinal).run;
+        self.ground.slot(ordinal).runs.insert(generation, run);
         self.judge_start(ordinal, generation, how);
         let (flags, at) = (flags(how), place(ordinal));
         let crashes = self.ground.slot(ordinal).crashes_until > now;
@@ -177,8 +183,14 @@ impl World {
             return true; // etcd itself ends at once.
         };
         let memory = &me.memory;
+        let whole = |slot: &crate::ground::Slot| {
+            let marks = marks(&Data::Wal(wal.clone()), slot.runs.get(&generation).copied());
+            memory.fault(ordinal, marks).is_none()
+        };
+        let guarded = self.guards.on(Guard::PresentVolume);
         memory.cluster.is_none_or(|c| c == wal.cluster)
             && memory.slot(ordinal).member.is_none_or(|m| m == wal.member)
+            && (!guarded || self.ground.slots.get(&ordinal).is_none_or(whole))
     }
 
     /// Records the end of a first start that made no log.

@@ -3,12 +3,13 @@
 //! In: a fault that takes a volume. Out: whether it may, and what is left. Never: a quorum's disks at once, unless
 //! the seed is one that breaks the budget on purpose.
 
-use quorate_core::model::{Generation, MemberId, Ordinal, Version, quorum};
+use quorate_core::Memory;
+use quorate_core::model::{Generation, MemberId, Ordinal, Version, Volume, quorum};
 
 use super::{FaultKind, Theme};
 use crate::checkers::GRACE_TICKS;
 use crate::etcd::{Conf, Data, EtcdModel, Kind, Place};
-use crate::ground::{Dying, FOREIGN, FirstRecord, foreign_data, place};
+use crate::ground::{Dying, FOREIGN, FirstRecord, Snapshot, foreign_data, place};
 use crate::world::World;
 
 impl World {
@@ -53,6 +54,83 @@ impl World {
         self.log.event(
             "fault",
             format_args!("{kind:?} member {ordinal} ({generation}){broken}"),
+        );
+        Some(())
+    }
+
+    /// The disks of so many voters are gone at once that the rest is no quorum. Only a seed that breaks the budget does it.
+    pub(super) fn lose_quorum(&mut self) -> Option<()> {
+        if self.swarm.theme != Theme::Hopeless || self.quorum_lost_at.is_some() {
+            return None;
+        }
+        let conf = newest_conf(&self.ground.etcd).filter(|_| self.store.memory.cluster.is_some())?;
+        let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
+        let ours = |at: &&Place| self.ground.slots.contains_key(&Ordinal(at.0));
+        let most = voters.len() + 1 - quorum(voters.len());
+        let lost: Vec<Place> = voters.iter().filter(ours).rev().take(most).copied().collect();
+        let busy = self.ground.slots.values().any(|s| s.swapped.is_some());
+        if lost.len() < most || busy || self.stranger.is_some() {
+            return None;
+        }
+        for at in &lost {
+            let ordinal = Ordinal(at.0);
+            let generation = self.store.memory.slot(ordinal).generation;
+            self.ground.etcd.wipe(*at, generation);
+            self.exited(ordinal, "its disk is gone");
+        }
+        self.budget_broken = true;
+        self.quorum_lost_at = Some(self.ground.etcd.now);
+        self.log.event(
+            "fault",
+            format_args!("QuorumLoss: the disks of {lost:?} are gone"),
+        );
+        Some(())
+    }
+
+    /// Takes a snapshot of a volume, or puts it back to the one that was taken before, if that is one that can be known of.
+    pub(super) fn roll_back(&mut self) -> Option<()> {
+        let ordinal = self.any_slot()?;
+        let generation = self.store.memory.slot(ordinal).generation;
+        let at = place(ordinal);
+        let data = self.ground.etcd.nodes.get(&at)?.volumes.get(&generation)?.clone();
+        let slot = self.ground.slot(ordinal);
+        if data.wal().is_none() || slot.swapped.is_some() || slot.dying.is_some() {
+            return None;
+        }
+        let now = Snapshot {
+            generation,
+            data,
+            run: slot.runs.get(&generation).copied(),
+        };
+        let earlier = slot.snapshot.clone().filter(|s| {
+            let whose = |s: &Snapshot| s.data.wal().map(|w| w.member);
+            s.generation == generation && whose(s) == whose(&now)
+        });
+        let known =
+            |memory: &Memory, marks| matches!(memory.fault(ordinal, marks), Some(Volume::RolledBack { .. }));
+        let known_to_all = |s: &Snapshot| {
+            known(&self.store.memory, s.marks()) && self.executors.iter().all(|e| known(&e.memory, s.marks()))
+        };
+        let Some(earlier) = earlier.filter(known_to_all) else {
+            self.ground.slot(ordinal).snapshot = Some(now);
+            return None;
+        };
+        if !self.may_lose(ordinal) || self.executors.iter().any(|e| e.starting(ordinal)) {
+            return None;
+        }
+        let mut volumes = self.ground.etcd.node(at).volumes.clone();
+        volumes.insert(generation, earlier.data);
+        self.ground.etcd.exchange(at, volumes);
+        self.exited(ordinal, "killed");
+        let slot = self.ground.slot(ordinal);
+        match earlier.run {
+            Some(run) => slot.runs.insert(generation, run),
+            None => slot.runs.remove(&generation),
+        };
+        slot.rolled_back.insert(generation);
+        self.log.event(
+            "fault",
+            format_args!("the volume of member {ordinal} ({generation}) is rolled back"),
         );
         Some(())
     }
@@ -112,17 +190,17 @@ impl World {
     /// Would the others' disks still be a quorum, with no change under way that could make them fewer?
     pub fn may_lose(&self, ordinal: Ordinal) -> bool {
         let in_flight = self.executors.iter().any(|e| e.changing()) || change_pending(&self.ground.etcd);
-        if in_flight {
-            return false;
-        }
         let Some(conf) = newest_conf(&self.ground.etcd) else {
-            return self.may_lose_while_forming(ordinal);
+            return !in_flight && self.may_lose_while_forming(ordinal);
         };
         let forming = self.store.memory.cluster.is_none();
         let others = conf.voters().filter(|(_, m)| m.place != place(ordinal));
         let sound =
             others.filter(|(id, m)| self.sound(*id, m.place) || (forming && self.will_begin(m.place)));
-        sound.count() >= quorum(conf.voters().count())
+        let (sound, voters) = (sound.count(), conf.voters().count());
+        // A change under way may take a sound one out, or bring one in that has nothing yet.
+        let after = sound > quorum(voters.saturating_sub(1)) && sound >= quorum(voters + 1);
+        sound >= quorum(voters) && (!in_flight || after)
     }
 
     /// Does the member with this id have its data?
@@ -133,7 +211,14 @@ impl World {
             .get(&Ordinal(at.0))
             .is_some_and(|s| s.dying.is_some());
         let has = |data: &Data| data.wal().is_some_and(|w| w.member == id);
-        !doomed && self.data_of(at).is_some_and(has)
+        !doomed && !self.is_rolled_back(at) && self.data_of(at).is_some_and(has)
+    }
+
+    /// Was the present volume at `at` put back to an earlier state?
+    fn is_rolled_back(&self, at: Place) -> bool {
+        let generation = self.store.memory.slot(Ordinal(at.0)).generation;
+        let slot = self.ground.slots.get(&Ordinal(at.0));
+        slot.is_some_and(|s| s.rolled_back.contains(&generation))
     }
 
     fn may_lose_while_forming(&self, ordinal: Ordinal) -> bool {

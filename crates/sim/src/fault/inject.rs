@@ -2,7 +2,7 @@
 //!
 //! In: this seed's rates. Out: a world with something wrong in it, or healed. Never: what the budget forbids.
 
-use quorate_core::model::Ordinal;
+use quorate_core::model::{AlarmKind, Ordinal};
 
 use super::{FaultKind, Theme};
 use crate::etcd::Place;
@@ -22,11 +22,19 @@ impl World {
             } else {
                 1
             };
+            let (changing, rolling) = (self.changing(), self.store.memory.disturbance.is_some());
             if u32::from(self.rng.u16(..)) < u32::from(rate) * boost && self.inject(kind) {
-                self.coverage.fault(kind);
+                self.coverage.fault(kind, changing, rolling);
                 self.disturbed_at = self.ground.etcd.now;
             }
         }
+    }
+
+    /// Is a membership change intended, asked for or in somebody's log?
+    fn changing(&self) -> bool {
+        self.store.memory.change.is_some()
+            || self.executors.iter().any(|e| e.changing())
+            || super::change_pending(&self.ground.etcd)
     }
 
     /// A slot by chance.
@@ -95,6 +103,27 @@ impl World {
                 self.log
                     .event("fault", format_args!("split off {}", names.join(" ")));
             }
+            FaultKind::QuorumLoss => self.lose_quorum()?,
+            FaultKind::NoSpaceAlarm | FaultKind::CorruptAlarm => {
+                let ordinal = self.any_running()?;
+                let alarm = if kind == FaultKind::NoSpaceAlarm {
+                    AlarmKind::NoSpace
+                } else {
+                    AlarmKind::Corrupt
+                };
+                if !self.ground.etcd.raise(place(ordinal), alarm) {
+                    return None;
+                }
+                self.alarms_until = long;
+                self.log
+                    .event("fault", format_args!("alarm {alarm:?} for member {ordinal}"));
+            }
+            FaultKind::ApplyLag => {
+                let ordinal = self.any_running()?;
+                self.ground.etcd.node(place(ordinal)).lags_until = long;
+                self.log
+                    .event("fault", format_args!("member {ordinal} applies with delay"));
+            }
             FaultKind::SlowDisk | FaultKind::StalledDisk => {
                 let ordinal = self.any_running()?;
                 let node = self.ground.etcd.node(place(ordinal));
@@ -129,6 +158,7 @@ impl World {
                     .event("fault", format_args!("a second quorate read the memory"));
             }
             FaultKind::ForeignData => self.swap_in_foreign()?,
+            FaultKind::RollBack => self.roll_back()?,
             FaultKind::UnknownMember => {
                 if self.stranger.is_some() || self.stranger_due.is_some() {
                     return None;
@@ -153,11 +183,13 @@ impl World {
                 self.log
                     .event("fault", format_args!("binary of member {ordinal} crashes"));
             }
-            FaultKind::ClockJump => {
-                let ahead = self.rng.u64(1_000..600_000);
-                self.ground.clock_ahead_ms += ahead;
-                self.log
-                    .event("fault", format_args!("clock jumps {ahead} ms ahead"));
+            FaultKind::ClockAhead | FaultKind::ClockBack => {
+                // Mostly minutes, as a time server corrects; now and then a battery is dead.
+                let most = if self.rng.u8(..) < 40 { 20_000_000 } else { 600_000 };
+                let by = self.rng.i64(1_000..most);
+                let by = if kind == FaultKind::ClockBack { -by } else { by };
+                self.ground.clock_off_ms += by;
+                self.log.event("fault", format_args!("clock jumps by {by} ms"));
             }
             FaultKind::Mute => {
                 let ordinal = self.any_slot()?;
@@ -183,7 +215,9 @@ impl World {
         for node in self.ground.etcd.nodes.values_mut() {
             node.slow_until = 0;
             node.stalled_until = 0;
+            node.lags_until = 0;
         }
+        self.ground.etcd.alarms.clear();
         for slot in self.ground.slots.values_mut() {
             slot.taken_until = 0;
             slot.crashes_until = 0;

@@ -4,7 +4,7 @@
 
 use quorate_core::model::{Generation, quorum};
 
-use super::newest_conf;
+use super::{change_pending, newest_conf};
 use crate::etcd::{As, Operation, Place};
 use crate::world::World;
 
@@ -104,6 +104,8 @@ impl World {
             .find(|(_, m)| m.place == Place(100))
             .map(|(id, _)| *id);
         match strange {
+            // It was asked for, and comes yet.
+            None if change_pending(&self.ground.etcd) => {}
             None => {
                 self.ground.etcd.kill(Place(100));
                 self.stranger = None;

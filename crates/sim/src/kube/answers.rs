@@ -18,12 +18,15 @@ impl KubeWorld {
             let host = address.url.rsplit_once(':').map(|(host, _)| host);
             let uid = host.and_then(|host| host.strip_prefix("http://ip-"));
             let pod = uid.and_then(|uid| self.pods.get(uid));
-            if pod.is_some_and(|p| p.runs()) {
+            if pod.is_some_and(|p| p.runs() && p.dead_until.is_none()) {
                 answers
                     .statuses
                     .extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
             }
         }
+        let votes = |ordinal: &Ordinal| self.list(Place(ordinal.0)).is_some();
+        let durable = answers.statuses.iter().filter(|(o, s)| s.healthy && votes(o));
+        answers.durable = durable.map(|(o, s)| (*o, (s.member, s.applied))).collect();
         answers.quorum = answers.statuses.keys().find_map(|o| self.list(Place(o.0)));
         answers
     }
@@ -71,6 +74,10 @@ impl KubeWorld {
         let node = self.etcd.nodes.get(&at)?;
         let (running, wal) = (node.running.as_ref()?, node.wal()?);
         let learner = running.conf.members.get(&wal.member).is_none_or(|m| m.learner);
+        // As the client judges: one that calls itself a learner, and votes by the list, needs a read.
+        let via = self.etcd.serving_leader();
+        let via = via.filter(|via| self.etcd.linked(Place::SITE, *via));
+        let learner = learner && !self.etcd.votes_by_list(via, wal.member);
         Some(MemberStatus {
             member: wal.member,
             cluster: wal.cluster,
@@ -80,7 +87,7 @@ impl KubeWorld {
             version: running.version,
             db_size: 4096 * (1 + wal.log.len() as u64),
             db_in_use: 4096 * (1 + running.applied as u64),
-            alarms: Default::default(),
+            alarms: self.etcd.alarms.clone(),
             healthy: learner || self.etcd.serves(at),
         })
     }

@@ -316,7 +316,13 @@ impl Api {
             } => match kind {
                 Kind::Peer => self.annotate::<EtcdPeer>(name, uid, annotations),
                 Kind::Claim => self.annotate::<PersistentVolumeClaim>(name, uid, annotations),
-                Kind::Set => self.annotate::<ReplicaSet>(name, uid, annotations),
+                Kind::Set => self.change::<ReplicaSet>(name, Some(uid), |s| {
+                    let template = s.spec.get_or_insert_default().template.get_or_insert_default();
+                    let meta = template.metadata.get_or_insert_default();
+                    meta.annotations
+                        .get_or_insert_default()
+                        .extend(annotations.clone());
+                }),
                 Kind::Pod => self.annotate::<Pod>(name, uid, annotations),
                 Kind::Budget => self.annotate::<PodDisruptionBudget>(name, uid, annotations),
                 Kind::Secret | Kind::Service => Ok(()),

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use quorate_api::crd::EtcdPeer;
 use quorate_core::model::Generation;
 use quorate_operator::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
-use quorate_pod::contract::{FORMAT, Found, How, PEER_LABEL, Report, START_ANNOTATION};
+use quorate_pod::contract::{FORMAT, Found, How, PEER_LABEL, REACHED_ANNOTATION, Report, START_ANNOTATION};
 use quorate_pod::rules::Way;
 
 use super::kubelet::{Phase, Running};
@@ -38,7 +38,7 @@ impl KubeWorld {
 
     /// Every ReplicaSet has a pod; one that is told to go does not count.
     fn make_pods(&mut self) {
-        let sets: Vec<ReplicaSet> = self.api.sets.live.values().map(|s| (**s).clone()).collect();
+        let sets: Vec<std::sync::Arc<ReplicaSet>> = self.api.sets.live.values().cloned().collect();
         for set in sets {
             let uid = set.uid().unwrap_or_default();
             let owned = |p: &Pod| p.owner_references().iter().any(|o| o.uid == uid);
@@ -53,10 +53,10 @@ impl KubeWorld {
                 continue;
             }
             self.dues.remove(&uid);
-            let Some(template) = set.spec.and_then(|s| s.template) else {
+            let Some(template) = set.spec.as_ref().and_then(|s| s.template.as_ref()) else {
                 continue;
             };
-            let meta = template.metadata.unwrap_or_default();
+            let meta = template.metadata.clone().unwrap_or_default();
             self.ids += 1;
             let name = format!(
                 "{}-{:05}",
@@ -66,12 +66,12 @@ impl KubeWorld {
             let pod = Pod {
                 metadata: ObjectMeta {
                     name: Some(name),
-                    namespace: set.metadata.namespace,
+                    namespace: set.metadata.namespace.clone(),
                     labels: meta.labels,
                     annotations: meta.annotations,
                     owner_references: Some(vec![OwnerReference {
                         uid,
-                        name: set.metadata.name.unwrap_or_default(),
+                        name: set.metadata.name.clone().unwrap_or_default(),
                         ..OwnerReference::default()
                     }]),
                     ..ObjectMeta::default()
@@ -222,6 +222,7 @@ impl KubeWorld {
                         generation: Generation(note(GENERATION_ANNOTATION).parse().unwrap_or(0)),
                         version,
                         config: note(CONFIG_ANNOTATION),
+                        reached: note(REACHED_ANNOTATION),
                     },
                     phase: Phase::Coming,
                     due: now + self.rng.u64(1..10),
@@ -232,6 +233,7 @@ impl KubeWorld {
                     ends: 0,
                     going: None,
                     ghost: false,
+                    dead_until: None,
                     told: None,
                 };
                 self.pods.insert(uid.clone(), running);
@@ -266,7 +268,7 @@ impl KubeWorld {
         }
         for (uid, pod) in &mut self.pods {
             let told = Some((pod.phase.clone(), pod.report.clone()));
-            if pod.ghost || pod.told == told {
+            if pod.ghost || pod.dead_until.is_some() || pod.told == told {
                 continue;
             }
             pod.told = told;
@@ -292,6 +294,16 @@ impl KubeWorld {
     /// One pod's tick; false when it is gone.
     fn kubelet(&mut self, pod: &mut Running) -> bool {
         let (now, place) = (self.api.now, Place(pod.ordinal.0));
+        match pod.dead_until {
+            Some(until) if until > now => return true,
+            Some(_) => {
+                pod.dead_until = None;
+                pod.ended(now, "its node was dead");
+                self.log
+                    .event("kubelet", format_args!("the node of {} is back", pod.name));
+            }
+            None => {}
+        }
         if pod.runs() && self.etcd.nodes.get(&place).is_none_or(|n| n.running.is_none()) {
             let why = self.exits.remove(&place).unwrap_or("signal: killed");
             self.unlock(pod);
@@ -379,6 +391,9 @@ impl KubeWorld {
                     },
                     fired: entry.as_ref().is_none_or(|e| e.fired),
                     blank: false,
+                    epoch: entry.as_ref().map(|e| e.epoch).unwrap_or_default(),
+                    run: entry.as_ref().and_then(|e| e.run),
+                    last_index: None,
                     started: entry.and_then(|e| e.started),
                     replay_limit: None,
                     asides: volume.asides as u32,
@@ -466,8 +481,9 @@ impl KubeWorld {
             },
             _ => As::Resume,
         };
-        if way == Way::First {
-            self.judge_first(pod, volume);
+        match way {
+            Way::First => self.judge_first(pod, volume),
+            Way::FromData => self.judge_data(pod, volume),
         }
         self.reached(
             "stage",

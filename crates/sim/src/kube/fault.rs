@@ -46,6 +46,8 @@ kinds! {
     ForceDelete,
     /// The node starts anew: all pods at once, from their first container.
     Reboot,
+    /// A node dies for long, and with it a process. Its pod is told to go, and stays until the node is back.
+    DeadNode,
     /// All of a volume is gone.
     WipeVolume,
     /// The data is gone, and what is written about the volume is not.
@@ -56,6 +58,12 @@ kinds! {
     DamageData,
     /// Somebody deletes a claim that is in use: it goes when its pod does.
     DeleteClaim,
+    /// A volume is put back to a snapshot of it.
+    RollBack,
+    /// A volume is put in the place of another, as a copy.
+    CloneVolume,
+    /// Two volumes are swapped.
+    SwapVolumes,
     /// etcd ends at once for a while.
     CrashLoop,
     /// A member is cut off from the others.
@@ -128,6 +136,9 @@ impl KubeWorld {
         if self.rng.u8(..) < 4 {
             self.etcd.heal();
         }
+        if self.rng.u8(..) < 4 {
+            self.put_right();
+        }
     }
 
     /// The operator dies between taking the place of a member that is not wanted away and deleting its claim, and the member
@@ -185,7 +196,7 @@ impl KubeWorld {
         let all: Vec<String> = self
             .pods
             .iter()
-            .filter(|(_, p)| !p.ghost && which(p))
+            .filter(|(_, p)| !p.ghost && p.dead_until.is_none() && which(p))
             .map(|(uid, _)| uid.clone())
             .collect();
         (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
@@ -193,7 +204,7 @@ impl KubeWorld {
 
     /// May a member's data be lost? Only if all voters are well and enough; one at a time, and no change is under way: a
     /// leader that dies before the others know that it is committed leaves them with the quorum of before.
-    fn may_lose(&mut self) -> Option<(Ordinal, String)> {
+    pub(super) fn may_lose(&mut self) -> Option<(Ordinal, String)> {
         let leader = self.etcd.serving_leader()?;
         let conf = self.etcd.nodes[&leader].running.as_ref()?.conf.clone();
         let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
@@ -247,6 +258,7 @@ impl KubeWorld {
                 self.api.remove::<Pod>(&name);
             }
             KubeFault::Reboot => return self.reboot(),
+            KubeFault::DeadNode => return self.lose_node(),
             KubeFault::WipeVolume | KubeFault::WipeData | KubeFault::DamageData => return self.lose(kind),
             KubeFault::WipeRecord => {
                 let Some((_, claim)) = self.may_lose() else {
@@ -255,6 +267,9 @@ impl KubeWorld {
                 self.wiped = true;
                 self.volumes.entry(claim).or_default().record = None;
             }
+            KubeFault::RollBack => return self.roll_back(),
+            KubeFault::CloneVolume => return self.exchange(false),
+            KubeFault::SwapVolumes => return self.exchange(true),
             KubeFault::DeleteClaim => {
                 let Some((ordinal, claim)) = self.may_lose() else {
                     return false;
@@ -342,6 +357,29 @@ impl KubeWorld {
         }
     }
 
+    fn lose_node(&mut self) -> bool {
+        // Longer, now and then, than a pod that should be gone is waited for.
+        let until = self.api.now + self.rng.u64(20..600);
+        let Some(uid) = self.some_pod(|p| p.runs() && p.going.is_none()) else {
+            return false;
+        };
+        let Some(pod) = self.pods.get_mut(&uid) else {
+            return false;
+        };
+        pod.dead_until = Some(until);
+        self.etcd.kill(Place(pod.ordinal.0));
+        let name = pod.name.clone();
+        if let Some(volume) = pod.claim.as_ref().and_then(|c| self.volumes.get_mut(c)) {
+            volume.lock = None;
+        }
+        self.log.event(
+            "fault",
+            format_args!("the node of {name} is dead until {}", until / 2),
+        );
+        let _ = self.api.delete::<Pod>(&name, Some(&uid));
+        true
+    }
+
     fn reboot(&mut self) -> bool {
         let now = self.api.now;
         let delay = self.rng.u64(4..60);
@@ -349,7 +387,7 @@ impl KubeWorld {
         uids.sort();
         for uid in uids {
             let later = self.rng.u64(0..10);
-            let Some(pod) = self.pods.get_mut(&uid) else {
+            let Some(pod) = self.pods.get_mut(&uid).filter(|p| p.dead_until.is_none()) else {
                 continue;
             };
             if pod.runs() {
@@ -395,8 +433,12 @@ impl KubeWorld {
     pub(super) fn heal(&mut self) {
         self.log.event("world", format_args!("everything heals"));
         self.etcd.heal();
+        self.put_right();
         self.trouble.rates.clear();
         self.crashing.clear();
+        for pod in self.pods.values_mut() {
+            pod.dead_until = pod.dead_until.map(|_| self.api.now);
+        }
         self.away_until = 0;
         self.operators.truncate(1);
         for operator in &mut self.operators {

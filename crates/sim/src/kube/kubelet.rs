@@ -4,7 +4,7 @@
 //! Never: a container before the one in front of it has ended well; etcd without the lock of its volume.
 
 use quorate_core::model::Ordinal;
-use quorate_pod::contract::{ETCD_CONTAINER, LOOK_CONTAINER, PREPARE_CONTAINER, Report};
+use quorate_pod::contract::{ETCD_CONTAINER, LOOK_CONTAINER, PREPARE_CONTAINER, Passed, Report};
 use serde_json::{Value, json};
 
 use super::api::time;
@@ -70,6 +70,8 @@ pub struct Running {
     pub going: Option<u64>,
     /// The API server has forgotten it; its process has not ended.
     pub ghost: bool,
+    /// Its node is dead until this tick: the process is gone, and nobody tells the API server.
+    pub dead_until: Option<u64>,
     /// What the API server was last told of.
     pub told: Option<(Phase, Option<Report>)>,
 }
@@ -126,7 +128,11 @@ impl Running {
                 let state = waiting("CrashLoopBackOff");
                 inits.push(container(PREPARE_CONTAINER, state, Some(ended(1, why))));
             }
-            _ => inits.push(container(PREPARE_CONTAINER, ended(0, ""), None)),
+            _ => {
+                let run = self.through.as_ref().and_then(|through| through.launch.run);
+                let passed = Passed { run }.to_message();
+                inits.push(container(PREPARE_CONTAINER, ended(0, &passed), None));
+            }
         }
         match &self.phase {
             Phase::Launching { .. } => etcd = json!({"running": {"startedAt": time(self.due)}}),

@@ -422,6 +422,7 @@ impl KubeWorld {
     }
 
     fn tell(&mut self, me: &Operator, plan: &Plan) {
+        self.judge_rolled_back(plan);
         plan.waits
             .iter()
             .for_each(|w| self.reached("wait", &w.reason.to_string()));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use quorate_core::model::{Generation, Version};
-use quorate_pod::contract::{How, MemberRef, Report};
+use quorate_pod::contract::{Floor, How, MemberRef, Report};
 use quorate_pod::rules::{
     self, Admission, Data as Judged, Decision, Gate, Identity, Launch, Layout, Record, Way,
 };
@@ -27,6 +27,8 @@ pub struct Volume {
     pub ran: BTreeSet<Generation>,
     /// Generations where a first start left files and no log.
     pub remains: BTreeSet<Generation>,
+    /// Generations that were put back to an earlier state. Nobody but the checkers may look.
+    pub rolled_back: BTreeSet<Generation>,
 }
 
 /// What a pod was made for.
@@ -38,6 +40,8 @@ pub struct Purpose {
     pub generation: Generation,
     pub version: Version,
     pub config: String,
+    /// What its annotation says to be on the volume.
+    pub reached: String,
 }
 
 impl Purpose {
@@ -51,6 +55,7 @@ impl Purpose {
             pod: &self.pod,
             member: Some(&self.member),
             go: nowhere,
+            reached: None,
             shared: nowhere,
             program: nowhere,
             owner: None,
@@ -96,6 +101,7 @@ impl Volume {
                 member: wal.member,
                 cluster: wal.cluster,
                 minor: Some(u64::from(wal.version.minor)),
+                last_index: Some(wal.log.len() as u64),
             }),
         }
     }
@@ -130,7 +136,10 @@ impl Volume {
         };
         let record = record.clone();
         let data = self.judge(node, purpose.generation);
-        let admission = match rules::decide(&gate, &record, &data, go.map(str::as_bytes)) {
+        let Ok(floor) = Floor::read(purpose.reached.as_bytes()) else {
+            return AtGate::Wait;
+        };
+        let admission = match rules::decide(&gate, &record, &data, go.map(str::as_bytes), &floor) {
             Decision::Pass(admission) => admission,
             Decision::Wait { .. } => return AtGate::Wait,
             Decision::Refuse { why } => return AtGate::Refused(why),

@@ -2,7 +2,7 @@
 //!
 //! In: a seed. Out: what broke, what was reached, the log. Never: a tick without every checker having looked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{Ordinal, Version};
@@ -10,6 +10,7 @@ use quorate_operator::names::Names;
 use serde_json::json;
 
 use super::api::Api;
+use super::exchange::Saved;
 use super::fault::Trouble;
 use super::kubelet::Running;
 use super::operator::{Lease, Operator};
@@ -37,6 +38,12 @@ pub enum KubeBreak {
     FirstOnUsed,
     /// A claim went with the data of a member.
     ClaimLost,
+    /// A volume was started that was put back to an earlier state, which could be known.
+    RolledBackStarted,
+    /// A volume was called rolled back that was not.
+    FalseAlarm,
+    /// A member was started from another's volume, or under an id that runs already.
+    OneIdTwice,
     /// In peace it did not become what is wanted.
     NoConvergence,
     /// The second opinion refused what the planner planned.
@@ -96,6 +103,12 @@ pub struct KubeWorld {
     pub(super) wiped: bool,
     /// Claims that somebody deleted behind the operator's back, by uid, and when.
     pub(super) deleted_by_others: BTreeMap<String, u64>,
+    /// Snapshots of volumes, as storage takes them.
+    pub(super) snapshots: BTreeMap<Ordinal, Saved>,
+    /// Members whose volumes were ever put back to one.
+    pub(super) rolled_back: BTreeSet<Ordinal>,
+    /// What was in places whose volumes were exchanged.
+    pub(super) exchanged: Vec<Saved>,
     writes: Writes,
     clusters: Clusters,
     values: u64,
@@ -158,6 +171,9 @@ impl KubeWorld {
             stranded: false,
             wiped: false,
             deleted_by_others: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            rolled_back: BTreeSet::new(),
+            exchanged: Vec::new(),
             writes: Writes::default(),
             clusters: Clusters::default(),
             values: 0,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::check::check;
 use crate::memory::{Bootstrap, Mark, Memory};
 use crate::model::*;
-use crate::plan::{Plan, Step, plan};
+use crate::plan::{Plan, Step, WriteBefore, plan};
 
 pub const CLUSTER: ClusterId = ClusterId(0xc1);
 pub const V: Version = Version::new(3, 6, 1);
@@ -40,6 +40,7 @@ impl Fixture {
             config: "c".into(),
             paused: false,
             frozen: None,
+            accept_rolled_back: None,
             storage: None,
         };
         let observed = Observed {
@@ -87,6 +88,8 @@ impl Fixture {
         SlotView {
             peer_url: url(n),
             volume: Volume::Empty,
+            marks: None,
+            durable: None,
             first_start: FirstStart::Unknown,
             leftovers: vec![],
             place: Place::Ready,
@@ -194,9 +197,26 @@ impl Fixture {
         made
     }
 
-    /// The steps, in words.
+    /// The steps, in words, but for the entry that is written after each change of the voters: that it is, is judged here.
     pub fn steps(&mut self) -> Vec<String> {
-        self.plan().steps.iter().map(Step::to_string).collect()
+        let steps = self.plan().steps;
+        let written = |step: Option<&Step>| {
+            let before = WriteBefore::Outage;
+            matches!(step, Some(Step::Write { before: b, .. }) if *b == before)
+        };
+        let listed = &self.observed.quorum.as_ref().map_or(&[][..], |q| &q.members);
+        let votes = |id| listed.iter().any(|m| m.id == id && !m.learner);
+        for (n, step) in steps.iter().enumerate() {
+            let changes_voters = match step {
+                Step::Promote { .. } => true,
+                Step::Remove { member, .. } => votes(*member),
+                _ => false,
+            };
+            let next = steps.get(n + 1);
+            assert_eq!(written(next), changes_voters, "{step}, then {next:?}");
+        }
+        let told = steps.iter().filter(|step| !written(Some(step)));
+        told.map(Step::to_string).collect()
     }
 }
 

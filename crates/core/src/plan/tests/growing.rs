@@ -261,10 +261,19 @@ fn members_nobody_here_added_are_left_alone_and_hold_up_changes() {
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["UnknownMember"]));
 }
 
-const REMOVE_ONE_OF_TWO: [&str; 2] = [
-    "remove member a1 from the cluster",
-    "have member 0 write an entry, so that it knows it is alone",
-];
+#[test]
+fn a_change_of_voters_is_followed_by_an_entry_through_the_leader_if_it_stays() {
+    let mut f = Fixture::healthy(4);
+    (f.spec.replicas, f.observed.quorum.as_mut().unwrap().leader) = (3, Some(id(1)));
+    let steps: Vec<String> = f.plan().steps.iter().map(Step::to_string).collect();
+    assert_eq!(
+        steps,
+        [
+            "remove member a3 from the cluster",
+            "have member 1 write an entry, so that the change of voters outlasts an outage"
+        ]
+    );
+}
 
 #[test]
 fn the_last_voter_is_never_the_one_to_go() {
@@ -277,7 +286,7 @@ fn the_last_voter_is_never_the_one_to_go() {
     assert_eq!(f.steps(), ["add member 0 (https://127.0.0.1:2380) as a learner"]);
     f.join(0, false);
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
-    assert_eq!(f.steps(), REMOVE_ONE_OF_TWO);
+    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
 }
 
 #[test]
@@ -305,7 +314,7 @@ fn of_two_voters_the_one_that_stays_must_lead_before_the_other_goes() {
         assert_eq!(f.steps(), ["move leadership from member a1 to member a0"]);
     }
     f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
-    assert_eq!(f.steps(), REMOVE_ONE_OF_TWO);
+    assert_eq!(f.steps(), ["remove member a1 from the cluster"]);
 }
 
 #[test]
@@ -390,16 +399,37 @@ fn storage_is_deleted_only_where_it_is_known_what_it_holds() {
     }
 }
 
+fn size(f: &mut Fixture, n: u32, asked: u64, holds: u64) {
+    let mut grown = storage(Some((0, true)));
+    if let Some(storage) = &mut grown {
+        (storage.size.asked, storage.size.holds) = (Some(asked), Some(holds));
+    }
+    f.view(n).storage = grown;
+}
+
+#[test]
+fn storage_that_grows_is_waited_for_also_when_the_volume_in_it_was_just_given_up() {
+    let mut f = Fixture::healthy(5);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(1));
+    f.wipe(0);
+    f.plan();
+    f.observed.quorum.as_mut().unwrap().members.remove(0);
+    (0..5).for_each(|n| size(&mut f, n, 10, 10));
+    size(&mut f, 0, 20, 10);
+    f.spec.storage = Some(20);
+    let generation = f.memory.slot(o(0)).generation;
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert_ne!(
+        f.memory.slot(o(0)).generation,
+        generation,
+        "given up in this pass"
+    );
+    assert!(reasons(&plan).contains(&"StorageGrowing"), "{plan:?}");
+}
+
 #[test]
 fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     let mut f = Fixture::healthy(3);
-    let size = |f: &mut Fixture, n: u32, asked: u64, holds: u64| {
-        let mut grown = storage(Some((0, true)));
-        if let Some(storage) = &mut grown {
-            (storage.size.asked, storage.size.holds) = (Some(asked), Some(holds));
-        }
-        f.view(n).storage = grown;
-    };
     (0..3).for_each(|n| size(&mut f, n, 10, 10));
     f.spec.storage = Some(20);
     let grow = |n| [format!("have the storage of member {n} grow to 20 bytes")];
@@ -407,6 +437,21 @@ fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     size(&mut f, 0, 20, 10);
     let plan = f.plan();
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["StorageGrowing"]));
+    // It still grows when its member is found to be gone from the list, in that very pass.
+    let mut gone = Fixture {
+        spec: f.spec.clone(),
+        observed: f.observed.clone(),
+        memory: f.memory.clone(),
+        now: f.now,
+    };
+    gone.observed
+        .quorum
+        .as_mut()
+        .unwrap()
+        .members
+        .retain(|m| m.id != id(0));
+    let steps = gone.steps();
+    assert!(steps.iter().all(|s| !s.contains("storage")), "{steps:?}");
     size(&mut f, 0, 20, 20);
     assert_eq!(f.steps(), grow(1));
     f.view(1).deletion_pending = true;

@@ -15,8 +15,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use quorate_core::model::{Ordinal, Version};
 use quorate_pod::contract::{
-    BINARY_PATH, ETCD_CONTAINER, GO_PATH, LOOK_CONTAINER, PODINFO_PATH, PREPARE_CONTAINER, SHARED_PATH,
-    START_ANNOTATION, START_FILE, TERMINATION_LOG, VOLUME_PATH,
+    BINARY_PATH, ETCD_CONTAINER, Floor, GO_PATH, LOOK_CONTAINER, PODINFO_PATH, PREPARE_CONTAINER,
+    REACHED_ANNOTATION, REACHED_FILE, REACHED_PATH, SHARED_PATH, START_ANNOTATION, START_FILE,
+    TERMINATION_LOG, VOLUME_PATH,
 };
 
 use super::service::{CLIENT_PORT_NAME, PEER_PORT_NAME};
@@ -35,8 +36,14 @@ pub const IMAGE_CONTAINER: &str = "image";
 const GRACE_SECONDS: i64 = 30;
 const ETCD_PROGRAM: &str = "/usr/local/bin/etcd";
 
-/// The template of the pods of the member in `ordinal`, made for what its EtcdPeer says.
-pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role: Role) -> PodTemplateSpec {
+/// The template of the pods of the member in `ordinal`, made for what its EtcdPeer says. Their volume has what `floor` says,
+/// at least.
+pub fn template(
+    context: &BuildContext<'_>,
+    ordinal: Ordinal,
+    peer: &Peer,
+    (role, floor): (Role, Floor),
+) -> PodTemplateSpec {
     let pod = &context.cluster.pod;
     let mut labels = context.names.member_object_labels(ordinal);
     labels.insert(ROLE_LABEL.to_owned(), role.as_str().to_owned());
@@ -45,6 +52,7 @@ pub fn template(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer, role:
         (GENERATION_ANNOTATION.to_owned(), peer.generation.0.to_string()),
         (VERSION_ANNOTATION.to_owned(), peer.version.to_string()),
         (CONFIG_ANNOTATION.to_owned(), peer.config.clone()),
+        (REACHED_ANNOTATION.to_owned(), floor.to_annotation()),
     ]);
     let spec = PodSpec {
         hostname: Some(context.names.member(ordinal).to_string()),
@@ -215,6 +223,7 @@ fn prepare(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer) -> Contain
         "--pod-uid=$(POD_UID)".to_owned(),
         format!("--member={}", context.names.member_ref(ordinal)),
         format!("--go={GO_PATH}"),
+        format!("--reached={REACHED_PATH}"),
         format!("--shared={SHARED_PATH}"),
         format!("--report={TERMINATION_LOG}"),
     ];
@@ -310,14 +319,18 @@ fn volumes(context: &BuildContext<'_>, ordinal: Ordinal) -> Vec<Volume> {
         ..Volume::default()
     };
     let member = context.names.member(ordinal).to_string();
-    let start = DownwardAPIVolumeFile {
-        path: START_FILE.to_owned(),
+    let shown = |file: &str, annotation: &str| DownwardAPIVolumeFile {
+        path: file.to_owned(),
         field_ref: Some(ObjectFieldSelector {
-            field_path: format!("metadata.annotations['{START_ANNOTATION}']"),
+            field_path: format!("metadata.annotations['{annotation}']"),
             ..ObjectFieldSelector::default()
         }),
         ..DownwardAPIVolumeFile::default()
     };
+    let files = vec![
+        shown(START_FILE, START_ANNOTATION),
+        shown(REACHED_FILE, REACHED_ANNOTATION),
+    ];
     let mut all = vec![
         Volume {
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
@@ -332,7 +345,7 @@ fn volumes(context: &BuildContext<'_>, ordinal: Ordinal) -> Vec<Volume> {
         },
         Volume {
             downward_api: Some(DownwardAPIVolumeSource {
-                items: Some(vec![start]),
+                items: Some(files),
                 ..DownwardAPIVolumeSource::default()
             }),
             ..volume("podinfo")
@@ -444,7 +457,9 @@ mod tests {
                 cluster: &cluster,
                 ..ground.context()
             };
-            let spec = template(&context, Ordinal(0), &peer(), Role::Voter).spec.unwrap();
+            let spec = template(&context, Ordinal(0), &peer(), (Role::Voter, Floor::default()))
+                .spec
+                .unwrap();
             let all = [spec.init_containers.unwrap(), spec.containers].concat();
             assert_eq!(all.len(), 4);
             all.into_iter().map(|c| c.resources).collect::<Vec<_>>()

@@ -3,6 +3,7 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use quorate_core::model::Ordinal;
+use quorate_pod::contract::Floor;
 
 use super::{BuildContext, pod};
 use crate::cluster::slot::Peer;
@@ -12,7 +13,8 @@ use crate::names::Role;
 pub fn replica_set(
     context: &BuildContext<'_>,
     ordinal: Ordinal,
-    (peer, role): (&Peer, Role),
+    peer: &Peer,
+    pods: (Role, Floor),
     owner: OwnerReference,
 ) -> ReplicaSet {
     let mut metadata = context.member_meta(ordinal);
@@ -25,7 +27,7 @@ pub fn replica_set(
                 match_labels: Some(context.names.member_labels(ordinal)),
                 ..LabelSelector::default()
             },
-            template: Some(pod::template(context, ordinal, peer, role)),
+            template: Some(pod::template(context, ordinal, peer, pods)),
             ..ReplicaSetSpec::default()
         }),
         status: None,

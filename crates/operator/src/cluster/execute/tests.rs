@@ -77,6 +77,7 @@ pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> 
         set: Some("set-1".to_owned()),
         set_role: Some("voter".to_owned()),
         set_lacks: BTreeMap::new(),
+        set_reached: None,
         set_fails: None,
         pods: Vec::new(),
     };

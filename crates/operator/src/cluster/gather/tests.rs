@@ -49,6 +49,7 @@ fn whose_a_peer_is_decides_what_becomes_of_it() {
         config: String::new(),
         paused: false,
         frozen: None,
+        accept_rolled_back: None,
         storage: None,
     };
     let memory = Memory::default();

@@ -1,4 +1,4 @@
-use quorate_core::model::{ClusterId, MemberId};
+use quorate_core::model::{ClusterId, Epoch, MemberId};
 use quorate_pod::contract::{FORMAT, Found, How, Started};
 use serde_json::{Value, json};
 
@@ -23,6 +23,9 @@ pub(crate) fn report(volume: Found, started: Option<(&str, &str)>) -> Report {
         replay_limit: None,
         asides: 0,
         belongs_to: None,
+        epoch: Epoch(0),
+        run: None,
+        last_index: None,
     }
 }
 
@@ -136,6 +139,8 @@ fn a_go_ahead_counts_for_its_own_pod_only() {
             member: None,
             cluster: None,
             served: false,
+            run: None,
+            floor: Floor::default(),
         };
         let mut pod = pod(at_the_gate(&report(Found::Empty, None)));
         let annotations = pod.metadata.annotations.get_or_insert_default();

@@ -1,5 +1,5 @@
 use quorate_core::memory::Slot;
-use quorate_core::model::{ClusterId, MemberId};
+use quorate_core::model::{ClusterId, MemberId, Progress};
 use quorate_pod::contract::Found;
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ fn spec() -> Spec {
         config: "config-0".to_owned(),
         paused: false,
         frozen: None,
+        accept_rolled_back: None,
         storage: None,
     }
 }
@@ -54,6 +55,7 @@ fn slot(pods: &[Value]) -> SlotObjects {
         set: Some("set-1".to_owned()),
         set_role: None,
         set_lacks: BTreeMap::new(),
+        set_reached: None,
         set_fails: None,
         pods: Vec::new(),
     };
@@ -316,8 +318,53 @@ fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_look
     for (name, memory) in [("c/c-1", known()), ("e/e-0", Memory::default())] {
         let seen = view(&slot(&[of(name)]), &memory);
         let belongs_to = format!("ns/{name}");
-        assert_eq!(seen.volume, Volume::Foreign { belongs_to });
+        let slot = (name == "c/c-1").then_some(Ordinal(1));
+        assert_eq!(seen.volume, Volume::Foreign { belongs_to, slot });
         assert_eq!(seen.process, Process::Stopped { last: None });
         assert_eq!(seen.place, Place::Ready);
     }
+}
+
+#[test]
+fn a_volume_that_was_rolled_back_is_shown_as_it_is_and_no_other_pod_is_made_for_it() {
+    let found = Report {
+        run: Some(1),
+        last_index: Some(70),
+        ..report(data(), Some(("3.6.1", "config-0")))
+    };
+    let at_gate = |floor: &str| {
+        let mut slot = slot(&[]);
+        let mut pod = pod(at_the_gate(&found));
+        let annotations = pod.metadata.annotations.get_or_insert_default();
+        annotations.insert("etcd.improbable.io/reached".to_owned(), floor.to_owned());
+        slot.add_pod(&pod);
+        slot
+    };
+    let memory = |run, index| {
+        let mut memory = known();
+        memory.slots.get_mut(&Ordinal(0)).unwrap().reached = Progress { run, index };
+        memory
+    };
+    let passes = view(&at_gate(r#"{"run":1,"index":70}"#), &memory(1, 70));
+    assert!(matches!(passes.process, Process::Running { .. }), "{passes:?}");
+    for (floor, run, index) in [
+        (r#"{"run":2,"index":0}"#, 2, 0),
+        (r#"{"run":1,"index":71}"#, 1, 71),
+    ] {
+        let (slot, memory) = (at_gate(floor), memory(run, index));
+        let seen = view(&slot, &memory);
+        assert_eq!(
+            (&seen.process, &seen.place),
+            (&Process::Stopped { last: None }, &Place::Ready)
+        );
+        let marks = seen.marks.unwrap();
+        assert_eq!((marks.run, marks.last_index), (Some(1), Some(70)));
+        let fault = memory.fault(Ordinal(0), marks);
+        assert!(matches!(fault, Some(Volume::RolledBack { .. })), "{fault:?}");
+    }
+    // The gate says which start it has written, and the log has grown since the look.
+    let mut running = etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}));
+    running["initContainerStatuses"][1]["state"]["terminated"]["message"] = json!(r#"{"run":9}"#);
+    let marks = view(&slot(&[running]), &known()).marks.unwrap();
+    assert_eq!((marks.run, marks.last_index), (Some(9), None));
 }

@@ -139,6 +139,35 @@ fn clients_and_budgets_know_voters_from_learners() {
 }
 
 #[test]
+fn pods_that_come_are_told_what_is_on_their_volume() {
+    let mut memory = Memory::default();
+    let told = |memory: &Memory, said: Option<Floor>| {
+        let mut slot = slot(
+            &[etcd_in(serde_json::json!({"running": {}}))],
+            recorded("volume-1"),
+        );
+        slot.set_reached = said;
+        let mut all = kept(slot, 0, memory);
+        all.retain(|effect| effect.starts_with("annotate Set"));
+        all
+    };
+    assert_eq!(told(&memory, None), [""; 0], "nothing is known yet");
+    let remembered = memory.slots.entry(Ordinal(0)).or_default();
+    remembered.reached = Progress { run: 1, index: 70 };
+    assert_eq!(told(&memory, None), ["annotate Set c-0"]);
+    let said = |run, index| {
+        Some(Floor {
+            reached: Progress { run, index },
+            ..Floor::default()
+        })
+    };
+    assert_eq!(told(&memory, said(1, 70)), [""; 0]);
+    assert_eq!(told(&memory, said(1, 60)), [""; 0], "it is not well for good yet");
+    memory.slots.get_mut(&Ordinal(0)).unwrap().healthy_since = Some(quorate_core::model::Time(1));
+    assert_eq!(told(&memory, said(1, 60)), ["annotate Set c-0"]);
+}
+
+#[test]
 fn a_service_is_repaired_once_all_pods_say_what_they_are() {
     let ground = Ground0::new();
     let context = ground.context();
@@ -236,4 +265,28 @@ fn objects_of_an_older_quorate_are_labelled_where_they_are() {
         ["label Service c", "label Service c-client", "label Budget c"]
     );
     assert!(requests.news.is_empty());
+}
+
+#[test]
+fn a_pod_that_was_left_behind_on_a_dead_node_is_taken_out_of_the_services_once() {
+    let running = serde_json::json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}});
+    let mut slot = slot(
+        &[etcd_in(running.clone()), etcd_in(running)],
+        recorded("volume-1"),
+    );
+    (slot.pods[0].name, slot.pods[0].terminating) = ("c-0-old".to_owned(), true);
+    slot.pods[0].node = Some("node3".to_owned());
+    let withdrawn = |slot: &SlotObjects| {
+        let mut requests = Requests::default();
+        withdraw_addresses(slot, &mut requests);
+        let effects: Vec<String> = requests.effects.iter().map(ToString::to_string).collect();
+        (effects, requests.news.len())
+    };
+    assert_eq!(withdrawn(&slot), (vec!["label Pod c-0-old".to_owned()], 1));
+    slot.pods[0].left_behind = true;
+    assert_eq!(withdrawn(&slot), (vec![], 0));
+    // etcd may still run in the old one.
+    slot.pods[0].left_behind = false;
+    slot.pods[1].stage = crate::cluster::pod_state::Stage::Parked;
+    assert_eq!(withdrawn(&slot), (vec![], 0));
 }

@@ -1,0 +1,242 @@
+//! Volumes that somebody puts back, clones or swaps behind the operator's back, and puts right again in the end.
+//!
+//! In: chance. Out: volumes that are not what they were. Never: more than one such exchange at a time; a rollback that nobody
+//! could know of, because it is newer than all that was written down of the volume (decision 15).
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use quorate_core::model::{Generation, Marks, MemberId, Ordinal};
+use quorate_core::plan::{BlockReason, Plan};
+use quorate_operator::cluster::record::VolumeRecord;
+use quorate_operator::names::VOLUME_ANNOTATION;
+use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
+use quorate_pod::rules::Record;
+
+use super::kubelet::Running;
+use super::volume::Volume;
+use super::world::{KubeBreak, KubeWorld};
+use crate::etcd::{Data, Place, Volumes};
+
+/// A volume as it was at some time.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    ordinal: Ordinal,
+    claim: String,
+    record: Option<Record>,
+    data: Volumes,
+}
+
+impl Saved {
+    /// The newest generation with data on it, whose that is, and what is written on it.
+    fn newest(&self) -> Option<(Generation, MemberId, Marks)> {
+        let (generation, data) = self.data.iter().next_back()?;
+        let (wal, entry) = (data.wal()?, self.record.as_ref()?.entry(*generation));
+        let marks = Marks {
+            epoch: entry.epoch,
+            run: entry.run,
+            last_index: Some(wal.log.len() as u64),
+        };
+        Some((*generation, wal.member, marks))
+    }
+}
+
+impl KubeWorld {
+    fn saved(&mut self, ordinal: Ordinal, claim: &str) -> Option<Saved> {
+        Some(Saved {
+            ordinal,
+            claim: claim.to_owned(),
+            record: self.volumes.get(claim)?.record.clone(),
+            data: self.etcd.node(Place(ordinal.0)).volumes.clone(),
+        })
+    }
+
+    /// Takes a snapshot of every volume of which there is none.
+    fn take_snapshots(&mut self) {
+        for ordinal in (0..self.wants.replicas).map(Ordinal) {
+            let name = self.names.member(ordinal).to_string();
+            let claim = self.api.claims.live.get(&name).and_then(|c| c.uid());
+            let Some(now) = claim.and_then(|claim| self.saved(ordinal, &claim)) else {
+                continue;
+            };
+            let whose = |s: &Saved| s.newest().map(|(generation, member, _)| (generation, member));
+            let taken = |s: &Saved| s.claim == now.claim && whose(s) == whose(&now);
+            if whose(&now).is_some() && !self.snapshots.get(&ordinal).is_some_and(taken) {
+                self.snapshots.insert(ordinal, now);
+            }
+        }
+    }
+
+    /// Puts a volume back to a snapshot that was taken before.
+    pub(super) fn roll_back(&mut self) -> bool {
+        self.take_snapshots();
+        let Some((ordinal, claim)) = self.may_exchange() else {
+            return false;
+        };
+        let Some(now) = self.saved(ordinal, &claim) else {
+            return false;
+        };
+        let earlier = self.snapshots.get(&ordinal).filter(|s| s.claim == claim).cloned();
+        let Some(earlier) = earlier.filter(|s| self.shows(s, &now)) else {
+            return false;
+        };
+        let Some((generation, ..)) = earlier.newest() else {
+            return false;
+        };
+        self.snapshots.remove(&ordinal);
+        self.wiped = true;
+        self.put(&earlier);
+        let volume = self.volumes.entry(claim).or_default();
+        volume.rolled_back.insert(generation);
+        self.rolled_back.insert(ordinal);
+        self.log.event(
+            "fault",
+            format_args!("member {ordinal} ({generation}) is rolled back"),
+        );
+        true
+    }
+
+    /// Would it show that the volume was put back to `earlier`: to the next pod, and to a cluster that is created anew?
+    fn shows(&self, earlier: &Saved, now: &Saved) -> bool {
+        let (Some((generation, member, marks)), Some((present, own, _))) = (earlier.newest(), now.newest())
+        else {
+            return false;
+        };
+        let name = self.names.member(earlier.ordinal).to_string();
+        let set = self.api.sets.live.get(&name);
+        let template = set.and_then(|s| s.spec.as_ref()?.template.as_ref()?.metadata.as_ref());
+        let annotation = template.and_then(|meta| meta.annotations.as_ref()?.get(REACHED_ANNOTATION));
+        let told = annotation.and_then(|text| Floor::read(text.as_bytes()).ok());
+        let claim = self.api.claims.live.get(&name);
+        let record = claim.and_then(|c| VolumeRecord::read(c.annotations().get(VOLUME_ANNOTATION)?));
+        let recorded = record.filter(|r| r.generation == generation).map(|r| Floor {
+            epoch: r.epoch,
+            reached: r.reached,
+        });
+        let refused = |floor: Option<Floor>| floor.is_some_and(|floor| floor.refuses(&marks).is_some());
+        (generation, member) == (present, own) && refused(told) && refused(recorded)
+    }
+
+    /// Nobody calls a volume rolled back that nobody put back.
+    pub(super) fn judge_rolled_back(&mut self, plan: &Plan) {
+        let mut called = plan.blocks.iter().filter(|b| b.reason == BlockReason::RolledBack);
+        let wrong = called.find(|b| b.member.is_some_and(|o| !self.rolled_back.contains(&o)));
+        if let Some(block) = wrong.cloned() {
+            self.broke(KubeBreak::FalseAlarm, block.detail);
+        }
+    }
+
+    /// Puts a copy of one member's volume in the place of another's, or swaps the two.
+    pub(super) fn exchange(&mut self, swap: bool) -> bool {
+        let Some((ordinal, claim)) = self.may_exchange() else {
+            return false;
+        };
+        let others: Vec<Ordinal> = (0..self.wants.replicas)
+            .map(Ordinal)
+            .filter(|o| *o != ordinal && self.etcd.serves(Place(o.0)))
+            .collect();
+        if others.is_empty() {
+            return false;
+        }
+        let other = others[self.rng.usize(..others.len())];
+        let name = self.names.member(other).to_string();
+        let Some(other_claim) = self.api.claims.live.get(&name).and_then(|c| c.uid()) else {
+            return false;
+        };
+        let (Some(own), Some(theirs)) = (self.saved(ordinal, &claim), self.saved(other, &other_claim)) else {
+            return false;
+        };
+        if own.newest().is_none() || theirs.newest().is_none() {
+            return false;
+        }
+        self.wiped = true;
+        let moved = |from: &Saved, to: &Saved| Saved {
+            record: from.record.clone(),
+            data: from.data.clone(),
+            ..to.clone()
+        };
+        self.put(&moved(&theirs, &own));
+        if swap {
+            self.put(&moved(&own, &theirs));
+            self.exchanged.push(theirs);
+        }
+        self.exchanged.push(own);
+        self.log.event(
+            "fault",
+            format_args!(
+                "the volume of member {other} is {} member {ordinal}",
+                if swap { "swapped with that of" } else { "cloned to" }
+            ),
+        );
+        true
+    }
+
+    /// Whoever exchanged volumes puts everything where it was, as far as it is still there.
+    pub(super) fn put_right(&mut self) {
+        for own in std::mem::take(&mut self.exchanged) {
+            let there = self.volumes.get(&own.claim).and_then(|v| v.record.as_ref());
+            let belongs_to = there.and_then(|r| r.belongs_to.as_ref());
+            let foreign = belongs_to.is_some_and(|m| *m != self.names.member_ref(own.ordinal));
+            if foreign {
+                self.put(&own);
+                self.log.event(
+                    "someone",
+                    format_args!("puts the volume of member {} back", own.ordinal),
+                );
+            }
+        }
+    }
+
+    fn may_exchange(&mut self) -> Option<(Ordinal, String)> {
+        if !self.exchanged.is_empty() {
+            return None;
+        }
+        self.may_lose()
+    }
+
+    /// What is in a place is exchanged for this. Storage is not exchanged under a running pod.
+    fn put(&mut self, saved: &Saved) {
+        let place = Place(saved.ordinal.0);
+        let gone: Vec<String> = self
+            .pods
+            .iter()
+            .filter(|(_, p)| p.ordinal == saved.ordinal)
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in gone {
+            if let Some(pod) = self.pods.remove(&uid) {
+                self.api.remove::<Pod>(&pod.name);
+            }
+        }
+        self.etcd.exchange(place, saved.data.clone());
+        let volume = self.volumes.entry(saved.claim.clone()).or_default();
+        volume.lock = None;
+        volume.record = saved.record.clone();
+        volume.remains.clear();
+    }
+
+    /// etcd is about to go on from data: no other may run under that id, the volume is that member's own, and it was not
+    /// put back.
+    pub(super) fn judge_data(&mut self, pod: &Running, volume: &Volume) {
+        let (place, generation) = (Place(pod.ordinal.0), pod.purpose.generation);
+        let node = self.etcd.nodes.get(&place);
+        let Some(member) = node
+            .and_then(|n| n.volumes.get(&generation))
+            .and_then(Data::wal)
+            .map(|w| w.member)
+        else {
+            return;
+        };
+        if volume.rolled_back.contains(&generation) {
+            let what = format!("{} starts from {generation}, which was rolled back", pod.name);
+            self.broke(KubeBreak::RolledBackStarted, what);
+        }
+        let owner = volume.record.as_ref().and_then(|r| r.belongs_to.as_ref());
+        let runs = |at: &Place, node: &crate::etcd::Node| *at != place && node.member() == Some(member);
+        if self.etcd.nodes.iter().any(|(at, node)| runs(at, node))
+            || owner.is_some_and(|owner| *owner != pod.purpose.member)
+        {
+            let what = format!("{} starts as {member}, which is another", pod.name);
+            self.broke(KubeBreak::OneIdTwice, what);
+        }
+    }
+}
