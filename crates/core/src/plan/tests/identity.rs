@@ -44,7 +44,11 @@ fn a_volume_that_was_rolled_back_is_replaced_and_never_started() {
         let detail = said(&plan, BlockReason::RolledBack);
         assert!(detail.contains("rolled back") && detail.contains(why), "{detail}");
         let steps: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
-        assert_eq!(steps, ["remove member a2 from the cluster"]);
+        assert_eq!(steps[0], "remove member a2 from the cluster");
+        assert!(
+            steps[1..].iter().all(|s| s.starts_with("have member 0 write")),
+            "{steps:?}"
+        );
         // Removed: the next volume is fresh, and nothing that was known of this one is asked of it.
         f.observed
             .quorum
@@ -218,7 +222,10 @@ fn a_volume_of_an_older_epoch_is_replaced_and_of_a_newer_one_left_alone() {
         said(&plan, BlockReason::OlderEpoch).contains("epoch 1"),
         "{plan:?}"
     );
-    assert!(matches!(plan.steps[..], [Step::Remove { .. }]), "{plan:?}");
+    assert!(
+        matches!(plan.steps[..], [Step::Remove { .. }, Step::Write { .. }]),
+        "{plan:?}"
+    );
 
     // In the place of a member, and of one that is not wanted any more.
     for replicas in [3, 2] {
