@@ -30,7 +30,7 @@ fn every_database_is_read_restored_and_defragmented() {
     let versions = if full() { patches() } else { versions() };
     let workloads = Workload::ALL.map(|workload| match workload {
         Workload::Small(_) if full() => Workload::Small(2_000_000),
-        Workload::Small(_) => Workload::Small(50_000),
+        Workload::Small(_) => Workload::Small(20_000),
         other => other,
     });
     let cases: Vec<(String, Workload)> = versions
