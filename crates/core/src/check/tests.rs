@@ -184,6 +184,12 @@ fn additions_and_promotions() {
         broken(&f, vec![promote(&f, 3)], intend(ChangeKind::Promote(id(3)))),
         [0; 0]
     );
+    f.kill(2);
+    assert_eq!(
+        broken(&f, vec![promote(&f, 3)], intend(ChangeKind::Promote(id(3)))),
+        [1],
+        "should it die now, two of four would be left"
+    );
 }
 
 #[test]
@@ -303,12 +309,7 @@ fn a_volume_that_goes_with_its_member() {
     f.view(2).deletion_pending = true;
     assert_eq!(remove(&f, 2), [0; 0]);
     assert_eq!(broken(&f, vec![stop.clone()], |_| {}), [6]);
-    f.observed
-        .quorum
-        .as_mut()
-        .unwrap()
-        .members
-        .retain(|m| m.id != id(2));
+    f.leave(2);
     assert_eq!(broken(&f, vec![stop], |_| {}), [0; 0], "it is no member any more");
 }
 

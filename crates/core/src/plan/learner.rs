@@ -1,9 +1,10 @@
 //! A learner in the list: started, waited for, promoted; or withdrawn when it is not wanted, cannot start, or has
-//! lost its data. While there is one, nothing else changes the list.
+//! lost its data. While there is one, nothing else changes the list, but for a dead voter that keeps it from being promoted.
 
 use super::pass::{Known, Pass};
 use super::{StartHow, WaitReason, pace};
-use crate::model::{MemberName, Ordinal, PeerUrl, Volume};
+use crate::memory::LearnerWatch;
+use crate::model::{MemberName, Ordinal, PeerUrl, Volume, quorum};
 
 impl Pass<'_> {
     /// True while there is a learner, whatever was done about it.
@@ -39,7 +40,8 @@ impl Pass<'_> {
             .learner
             .as_ref()
             .filter(|w| w.member == learner.listed.id);
-        if watch.is_some_and(|w| self.elapsed(w.progressed) > pace::LEARNER_PATIENCE) {
+        let late = |w: &LearnerWatch| self.elapsed(w.progressed) > pace::LEARNER_PATIENCE;
+        if watch.is_some_and(late) && !self.caught_up(ordinal, learner) {
             return Some("it has not got on for a long time");
         }
         let view = self.view(ordinal)?;
@@ -73,20 +75,41 @@ impl Pass<'_> {
 
     fn promote_when_ready(&mut self, ordinal: Ordinal, learner: &Known) {
         let name = self.spec.member_name(ordinal);
-        let applied = |o: Ordinal| self.view(o).and_then(|v| v.status.as_ref()).map(|s| s.applied);
-        let leader = self
-            .leader()
-            .and_then(|id| self.voters().into_iter().find(|k| k.listed.id == id));
-        let ahead = leader.and_then(|k| k.ordinal).and_then(applied).unwrap_or(0);
-        let behind = applied(ordinal).unwrap_or(0);
-        // etcd itself refuses below nine tenths; asking sooner only makes noise.
-        if learner.healthy && behind >= ahead - ahead / 10 {
-            self.promote(ordinal, learner.listed.id);
-        } else {
+        if !self.caught_up(ordinal, learner) {
             // In tenths, so that what people see does not change with every look.
-            let tenths = u128::from(behind) * 10 / u128::from(ahead.max(1));
+            let tenths = u128::from(self.applied(ordinal)) * 10 / u128::from(self.ahead().max(1));
             let detail = format!("{name} has copied about {}% of the log", tenths.min(10) * 10);
-            self.wait(WaitReason::LearnerCatchingUp, Some(ordinal), detail);
+            return self.wait(WaitReason::LearnerCatchingUp, Some(ordinal), detail);
         }
+        let voters = self.voters();
+        let healthy = voters.iter().filter(|k| k.healthy).count();
+        // It may die the moment it votes, so the others must be a quorum without it. A sole voter can never be that.
+        if voters.len() == 1 || healthy >= quorum(voters.len() + 1) {
+            return self.promote(ordinal, learner.listed.id);
+        }
+        let detail = format!(
+            "{name} has copied the log and waits to vote: only {healthy} of {} voters are healthy",
+            voters.len()
+        );
+        self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+        let _ = self.repair() || self.restart_stuck();
+    }
+
+    /// etcd itself refuses to promote one that has less than nine tenths; asking sooner only makes noise.
+    fn caught_up(&self, ordinal: Ordinal, learner: &Known) -> bool {
+        let ahead = self.ahead();
+        learner.healthy && self.applied(ordinal) >= ahead - ahead / 10
+    }
+
+    fn applied(&self, ordinal: Ordinal) -> u64 {
+        let status = self.view(ordinal).and_then(|v| v.status.as_ref());
+        status.map_or(0, |s| s.applied)
+    }
+
+    /// What the leader has applied.
+    fn ahead(&self) -> u64 {
+        let leads = |k: &Known| Some(k.listed.id) == self.leader();
+        let leader = self.voters().into_iter().find(leads);
+        leader.and_then(|k| k.ordinal).map_or(0, |o| self.applied(o))
     }
 }

@@ -64,11 +64,19 @@ impl VolumeRecord {
         Ok(serde_json::from_slice(&content).ok())
     }
 
-    /// Puts the record on the volume. A number that finds no room on a full disk is left out: the volume then knows of an
+    /// Puts the record on the volume; the number of a start that comes late does not take the place of a higher one. A number that finds no room on a full disk is left out: the volume then knows of an
     /// earlier start, or of none, which is all that is remembered of it. Whose it is, and its epoch, are not left out.
     pub(crate) fn write(&self, data_dir: &Path) -> Result<(), Error> {
         let path = Self::path(data_dir);
-        let content = serde_json::to_vec(self)
+        let present = Self::read(data_dir)?;
+        let same =
+            |r: &VolumeRecord| (&r.cluster, &r.member, r.epoch) == (&self.cluster, &self.member, self.epoch);
+        let run = present
+            .as_ref()
+            .filter(|r| same(r))
+            .map_or(0, |r| r.run)
+            .max(self.run);
+        let content = serde_json::to_vec(&VolumeRecord { run, ..self.clone() })
             .map_err(|error| Error::file("encode", &path, io::Error::other(error)))?;
         let Err(error) = durable::write(&path, &content) else {
             return Ok(());
@@ -77,9 +85,6 @@ impl VolumeRecord {
             error.source.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
         );
-        let present = Self::read(data_dir)?;
-        let same =
-            |r: &VolumeRecord| (&r.cluster, &r.member, r.epoch) == (&self.cluster, &self.member, self.epoch);
         let left_out = present.as_ref().map_or(self.epoch.is_first(), same);
         if full && left_out {
             Ok(())
@@ -109,6 +114,14 @@ mod tests {
         let record = VolumeRecord::new("c", "c-1", Epoch(2), 7);
         record.write(dir.path()).unwrap();
         assert_eq!(VolumeRecord::read(dir.path()).unwrap(), Some(record.clone()));
+        VolumeRecord::new("c", "c-1", Epoch(2), 6)
+            .write(dir.path())
+            .unwrap();
+        assert_eq!(
+            VolumeRecord::read(dir.path()).unwrap(),
+            Some(record.clone()),
+            "one that comes late"
+        );
         let marks = VolumeRecord::marks(Some(&record), Some(9));
         assert_eq!(
             (marks.epoch, marks.run, marks.last_index),

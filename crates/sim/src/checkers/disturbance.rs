@@ -8,6 +8,7 @@
 use quorate_core::model::{MemberId, Ordinal, quorum};
 
 use super::BreakKind;
+use crate::etcd::Node;
 use crate::ground::{Proc, place};
 use crate::world::World;
 
@@ -19,7 +20,14 @@ impl World {
     /// a removal the list is read again; before a stop it is not, and a stranger's newest voter may be unseen.
     fn others_well(&self, leaving: MemberId, stopped: bool) -> Option<(usize, usize)> {
         let leader = self.ground.etcd.serving_leader()?;
-        let conf = &self.ground.etcd.nodes[&leader].running.as_ref()?.conf;
+        let cluster = |n: &Node| n.wal().map(|w| w.cluster);
+        let served = cluster(&self.ground.etcd.nodes[&leader]);
+        let ours = self.ground.etcd.nodes.values().filter(|n| cluster(n) == served);
+        // A leader that applies late still has the list of before a change that a quorum has agreed on.
+        let conf = &ours
+            .filter_map(|n| n.running.as_ref())
+            .max_by_key(|r| r.applied)?
+            .conf;
         if !conf.votes(leaving) {
             return None;
         }

@@ -127,7 +127,8 @@ impl World {
             }
         }
         let run = me.memory.slot(ordinal).run;
-        self.ground.slot(ordinal).runs.insert(generation, run);
+        let last = self.ground.slot(ordinal).runs.entry(generation).or_default();
+        *last = run.max(*last);
         self.judge_start(ordinal, generation, how);
         let (flags, at) = (flags(how), place(ordinal));
         let crashes = self.ground.slot(ordinal).crashes_until > now;

@@ -3,6 +3,8 @@
 //! In: a fault that takes a volume. Out: whether it may, and what is left. Never: a quorum's disks at once, unless
 //! the seed is one that breaks the budget on purpose.
 
+use std::collections::BTreeSet;
+
 use quorate_core::Memory;
 use quorate_core::model::{Generation, MemberId, Ordinal, Version, Volume, quorum};
 
@@ -69,7 +71,7 @@ impl World {
         let most = voters.len() + 1 - quorum(voters.len());
         let lost: Vec<Place> = voters.iter().filter(ours).rev().take(most).copied().collect();
         let busy = self.ground.slots.values().any(|s| s.swapped.is_some());
-        if lost.len() < most || busy || self.stranger.is_some() {
+        if lost.len() < most || busy || self.stranger.is_some() || !self.knows_voters(&conf) {
             return None;
         }
         for at in &lost {
@@ -85,6 +87,14 @@ impl World {
             format_args!("QuorumLoss: the disks of {lost:?} are gone"),
         );
         Some(())
+    }
+
+    /// Does the memory name just these voters? After a change that it has not seen, nobody can tell what a quorum is.
+    fn knows_voters(&self, conf: &Conf) -> bool {
+        let memory = &self.store.memory;
+        let known = memory.slots.values().filter(|s| s.voter).filter_map(|s| s.member);
+        let listed: BTreeSet<MemberId> = conf.voters().map(|(id, _)| id).collect();
+        memory.change.is_none() && known.collect::<BTreeSet<_>>() == listed
     }
 
     /// Takes a snapshot of a volume, or puts it back to the one that was taken before, if that is one that can be known of.
@@ -146,7 +156,9 @@ impl World {
             .values()
             .any(|s| s.dying.is_some() || s.swapped.is_some());
         let runs = self.ground.slots[&ordinal].in_use() == Some(generation);
-        if busy || !runs || voters < 3 || !self.may_lose(ordinal) {
+        // While it forms, some count that have no data yet; when the disk is gone they may not count any more.
+        let forming = self.store.memory.cluster.is_none();
+        if busy || !runs || forming || voters < 3 || !self.may_lose(ordinal) {
             return None;
         }
         let now = self.ground.etcd.now;

@@ -105,6 +105,16 @@ impl Fixture {
         }
     }
 
+    /// Member `n` is in the list no more.
+    pub fn leave(&mut self, n: u32) {
+        self.observed
+            .quorum
+            .as_mut()
+            .unwrap()
+            .members
+            .retain(|m| m.id != id(n));
+    }
+
     /// Member `n` is in the list, runs and is healthy.
     pub fn join(&mut self, n: u32, learner: bool) {
         let member = id(n);

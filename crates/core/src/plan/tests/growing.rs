@@ -223,12 +223,7 @@ fn a_removed_member_is_stopped_its_data_set_aside_and_its_place_can_be_used_agai
     let mut f = Fixture::healthy(3);
     f.spec.replicas = 2;
     f.plan();
-    f.observed
-        .quorum
-        .as_mut()
-        .unwrap()
-        .members
-        .retain(|m| m.id != id(2));
+    f.leave(2);
     assert_eq!(f.steps(), ["stop member 2"]);
     assert_eq!(f.memory.slot(o(2)).generation, Generation(1));
     *f.view(2) = SlotView {
@@ -466,5 +461,42 @@ fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     assert!(
         f.steps().iter().all(|s| !s.contains("storage")),
         "it is never taken back"
+    );
+}
+
+#[test]
+fn a_learner_votes_only_where_the_voters_can_do_without_it() {
+    let mut f = Fixture::healthy(3);
+    grown(&mut f, 4);
+    f.join(3, true);
+    f.kill(2);
+    let plan = f.plan();
+    assert!(
+        matches!(
+            plan.steps[..],
+            [Step::Start {
+                ordinal: Ordinal(2),
+                ..
+            }]
+        ),
+        "{plan:?}"
+    );
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"), "{plan:?}");
+    let plan = f.later(Duration::from_secs(3600)).plan();
+    assert!(
+        !plan.steps.iter().any(Step::changes_membership),
+        "withdrawn for waiting: {plan:?}"
+    );
+    f.wipe(2);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    assert_eq!(
+        f.steps(),
+        ["remove member a2 from the cluster"],
+        "a dead voter goes first"
+    );
+    f.leave(2);
+    assert_eq!(
+        f.later(Duration::from_secs(1)).steps(),
+        ["promote learner 3 (a3)"]
     );
 }

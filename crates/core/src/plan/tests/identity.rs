@@ -50,12 +50,7 @@ fn a_volume_that_was_rolled_back_is_replaced_and_never_started() {
             "{steps:?}"
         );
         // Removed: the next volume is fresh, and nothing that was known of this one is asked of it.
-        f.observed
-            .quorum
-            .as_mut()
-            .unwrap()
-            .members
-            .retain(|m| m.id != id(2));
+        f.leave(2);
         f.later(Duration::from_secs(1)).plan();
         let slot = f.memory.slot(o(2));
         assert_eq!(

@@ -14,12 +14,7 @@ fn a_wiped_member_is_removed_and_comes_back_under_a_new_id() {
         f.observed.quorum.as_mut().unwrap().leader = Some(id((n + 1) % 3));
         f.wipe(n);
         assert_eq!(f.steps(), [format!("remove member {} from the cluster", id(n))]);
-        f.observed
-            .quorum
-            .as_mut()
-            .unwrap()
-            .members
-            .retain(|m| m.id != id(n));
+        f.leave(n);
         let first = f.later(Duration::from_secs(1)).plan();
         assert_eq!(
             first.steps.len(),
@@ -43,12 +38,7 @@ fn what_is_left_of_a_damaged_volume_is_set_aside_before_its_place_is_used() {
         why: "no write-ahead log".into(),
     };
     assert_eq!(f.steps(), ["remove member a2 from the cluster"]);
-    f.observed
-        .quorum
-        .as_mut()
-        .unwrap()
-        .members
-        .retain(|m| m.id != id(2));
+    f.leave(2);
     f.plan();
     *f.view(2) = SlotView {
         leftovers: vec![Generation(0)],

@@ -311,12 +311,7 @@ fn settings_that_never_come_up_cost_no_voter_that_ended_by_itself() {
 #[test]
 fn a_cluster_short_of_a_member_is_made_whole_before_another_is_restarted() {
     let mut f = Fixture::healthy(3);
-    f.observed
-        .quorum
-        .as_mut()
-        .unwrap()
-        .members
-        .retain(|m| m.id != id(2));
+    f.leave(2);
     *f.view(2) = Fixture::vacant(2);
     f.spec.config = "new".into();
     f.plan();
