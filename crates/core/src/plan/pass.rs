@@ -266,7 +266,7 @@ impl<'a> Pass<'a> {
     /// The version for a volume that never ran: the wanted one once the members are of its minor, else the newest patch
     /// of their lowest minor, for a leader may hand it log entries that only the older minor can read.
     pub fn join_version(&self) -> Version {
-        let ran = |s: &&Slot| s.member.is_some() && s.mark == Mark::Started;
+        let ran = |s: &&Slot| s.member.is_some() && (s.voter || s.mark == Mark::Started);
         let members = self.memory.slots.values().filter(ran);
         let served: Vec<Version> = members.filter_map(|s| s.served.or(s.version)).collect();
         let Some(lowest) = served.iter().map(|v| v.minor).min() else {

@@ -500,3 +500,23 @@ fn a_learner_votes_only_where_the_voters_can_do_without_it() {
         ["promote learner 3 (a3)"]
     );
 }
+
+#[test]
+fn a_new_member_is_of_the_version_of_a_voter_whose_volume_nobody_could_look_at_yet() {
+    let mut f = Fixture::healthy(1);
+    let slot = f.memory.slots.get_mut(&o(0)).unwrap();
+    (slot.mark, slot.voter) = (Mark::Intended, true);
+    f.view(0).volume = Volume::Unknown;
+    grown(&mut f, 2);
+    f.spec.version = Version::new(3, 9, 0);
+    f.join(1, true);
+    f.wipe(1);
+    let fresh = f.memory.slots.get_mut(&o(1)).unwrap();
+    (fresh.mark, fresh.version, fresh.served) = (Mark::Never, None, None);
+    *f.view(1) = Fixture::vacant(1);
+    let plan = f.plan();
+    assert!(
+        matches!(plan.steps[..], [Step::Start { version: V, .. }]),
+        "{plan:?}"
+    );
+}
