@@ -1,7 +1,7 @@
 //! Rule 6: data is moved aside, never from under a member, and deleted only when what replaced it serves or when nobody
 //! wants it.
 
-use super::{Case, Violation, refuse};
+use super::{Case, Violation, refuse, voters_but};
 use crate::memory::{ChangeKind, Mark};
 use crate::model::{Listed, Ordinal, Process, StorageId, Volume};
 use crate::plan::Step;
@@ -76,6 +76,7 @@ fn must_stay(case: Case<'_>, ordinal: Ordinal, storage: &StorageId) -> Option<&'
         None => slot.generation.0 == 0,
     };
     let idle = matches!(view.process, Process::Stopped { .. });
+    let (voters, healthy) = voters_but(case.observed, None);
     [
         (there.id != *storage, "which is not the one that was seen"),
         (
@@ -89,6 +90,10 @@ fn must_stay(case: Case<'_>, ordinal: Ordinal, storage: &StorageId) -> Option<&'
         ),
         (joins, "which a member is about to use"),
         (there.in_use || !idle, "which is in use"),
+        (
+            healthy < voters,
+            "while a voter does not serve, whose data it may be",
+        ),
         (recorded, "which may hold a member's data"),
         (
             matches!(view.volume, Volume::Foreign { .. }),

@@ -354,7 +354,7 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
     };
     assert_eq!(judged(&|_| {}), [0; 0]);
     type Bend<'a> = (&'static str, &'a dyn Fn(&mut Fixture));
-    let bends: [Bend<'_>; 10] = [
+    let bends: [Bend<'_>; 11] = [
         ("it is wanted", &|f| f.spec.replicas = 3),
         ("nobody says whose it is", &|f| f.observed.quorum = None),
         ("it is in use", &|f| {
@@ -385,6 +385,9 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
         ("it joins", &|f| {
             let kind = ChangeKind::AddLearner(url(2));
             f.memory.change = Some(Change { kind, since: Time(0) });
+        }),
+        ("it may be the data of one that does not serve", &|f| {
+            f.kill(1);
         }),
         ("another cluster answers", &|f| {
             f.observed.quorum.as_mut().unwrap().cluster = ClusterId(0xbad);

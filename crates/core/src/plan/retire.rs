@@ -21,7 +21,8 @@ impl Pass<'_> {
     }
 
     /// The place and the storage of a slot that is neither a member, nor wanted, nor about to be one. A place may have been
-    /// made for a member that was never started: of such a slot nothing is remembered.
+    /// made for a member that was never started: of such a slot nothing is remembered. Storage waits until every voter
+    /// serves: then none of them has its data elsewhere, should volumes have been swapped.
     fn clear_away(&mut self, ordinal: Ordinal) {
         let slot = self.memory.slot(ordinal);
         let vacant = slot.mark == Mark::Never && slot.member.is_none() && self.memory.change.is_none();
@@ -44,7 +45,7 @@ impl Pass<'_> {
         }
         if view.made_for.is_some() {
             self.withdraw(ordinal);
-        } else if !storage.in_use && !view.deletion_pending {
+        } else if !storage.in_use && !view.deletion_pending && self.voters().iter().all(|k| k.healthy) {
             let storage = storage.id.clone();
             self.step(Step::Discard { ordinal, storage });
         }

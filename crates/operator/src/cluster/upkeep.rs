@@ -164,7 +164,8 @@ fn member(
         if peer.generation == memory.slot(ordinal).generation {
             say_reached(memory, ordinal, slot, (&name, set), requests);
         }
-    } else {
+    } else if peer.generation >= memory.slot(ordinal).generation {
+        // Not for one whose volume was given up and whose place is being taken away.
         let owner = owner_of_set(&name, &peer.uid);
         let pods = (role, floor(memory, ordinal, peer.generation));
         let made = replica_set::replica_set(context, ordinal, peer, pods, owner);

@@ -38,6 +38,10 @@ fn a_peer_gets_its_claim_and_its_replica_set() {
     member(&ground.context(), &memory, Ordinal(0), &only, &mut requests);
     let told: Vec<&str> = requests.news.iter().map(|n| n.reason).collect();
     assert_eq!(told, ["ClaimCreated", "ReplicaSetCreated"]);
+    // Its volume was given up: what is still seen of its peer is going.
+    let mut memory = Memory::default();
+    memory.slots.entry(Ordinal(0)).or_default().generation = Generation(1);
+    assert_eq!(kept(only, 0, &memory), ["create PersistentVolumeClaim c-0"]);
 }
 
 #[test]
