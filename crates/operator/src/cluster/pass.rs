@@ -111,7 +111,8 @@ pub fn stored(resource: &EtcdCluster) -> Result<Option<Memory>, String> {
     })
 }
 
-/// What is remembered on the claims that a former EtcdCluster of that name left.
+/// What is remembered on the claims that a former EtcdCluster of that name left. Asked for until a cluster has begun: the
+/// first look may show the claims as they were before the former one began.
 pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
     let claims = objects
         .slots

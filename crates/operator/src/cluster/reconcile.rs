@@ -119,7 +119,8 @@ async fn look_after(
         trusted: None,
     };
     let mut objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
-    let before = stored.unwrap_or_else(|| recalled(&cluster, names, &objects));
+    let before = stored.filter(|memory| memory.bootstrap.is_some());
+    let before = before.unwrap_or_else(|| recalled(&cluster, names, &objects));
     let before = if kept.taken_up { before } else { before.taken_up() };
     if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
         let why = "spec.tls: the claims of this cluster are those of members that spoke otherwise; write spec.tls as it \
