@@ -16,15 +16,15 @@ sim         | crates/core/src crates/pod/src crates/sim/src | cargo run -q --pro
 sim-kube    | $KUBE_CODE crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- kube --seeds 20000
 guards      | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- guards
 exhaustive  | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- exhaustive
-conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/host/conformance.rs | QUORATE_SCRIPTS=200 QUORATE_CLUSTERS=16 cargo xtask suite e2e-host --log soak --show host::conformance
-kill-rounds | $HOST_CODE $CLIENTS tests/tests/host/kill_rounds.rs | QUORATE_ROUNDS=50 cargo xtask suite e2e-host --log soak --show host::kill_rounds
-resize      | $HOST_CODE $CLIENTS tests/tests/host/resize.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show host::resize
-upgrade     | $HOST_CODE $CLIENTS tests/tests/host/upgrade.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --jobs 1 host::upgrade
-lost-data   | $HOST_CODE $CLIENTS tests/tests/host/lost_data.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --jobs 1 host::lost_data
+conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/host/conformance.rs | QUORATE_SCRIPTS=200 QUORATE_CLUSTERS=16 cargo xtask suite e2e-host --log soak --show --minutes 60 host::conformance
+kill-rounds | $HOST_CODE $CLIENTS tests/tests/host/kill_rounds.rs | QUORATE_ROUNDS=50 cargo xtask suite e2e-host --log soak --show --minutes 60 host::kill_rounds
+resize      | $HOST_CODE $CLIENTS tests/tests/host/resize.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --minutes 60 host::resize
+upgrade     | $HOST_CODE $CLIENTS tests/tests/host/upgrade.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --minutes 60 --jobs 1 host::upgrade
+lost-data   | $HOST_CODE $CLIENTS tests/tests/host/lost_data.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --minutes 60 --jobs 1 host::lost_data
 corruption  | $DATA_CODE crates/datadir/tests/corruption | QUORATE_FLIPS=100000 cargo test -q --profile sim -p quorate-datadir --test corruption -- --nocapture
 dead-members | $DATA_CODE crates/host/src crates/host/tests/dead_members | QUORATE_DEAD_MEMBERS=200 cargo test -q -p quorate-host --test dead_members -- --nocapture etcd_makes_of_it && QUORATE_DEAD_MEMBERS=20 cargo test -q -p quorate-host --test dead_members -- --nocapture of_three
-backup      | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup.rs | QUORATE_BACKUP_SECONDS=300 QUORATE_BACKUP_RESTORES=1000 cargo xtask suite e2e-host --log soak --show --jobs 1 host::backup::
-backup-damage | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup_damage.rs | QUORATE_DAMAGES=1000 cargo xtask suite e2e-host --log soak --show host::backup_damage
+backup      | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup.rs | QUORATE_BACKUP_SECONDS=300 QUORATE_BACKUP_RESTORES=1000 cargo xtask suite e2e-host --log soak --show --minutes 60 --jobs 1 host::backup::
+backup-damage | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup_damage.rs | QUORATE_DAMAGES=1000 cargo xtask suite e2e-host --log soak --show --minutes 60 host::backup_damage
 bench-backup | $BACKUP_CODE tests/src/measure.rs tests/benches/backup Cargo.toml | make -s bench-backup
 bench-kube  | $KUBE_CODE tests/benches/kube.rs Cargo.toml | make -s bench-kube
 bench       | $HOST_CODE $CLIENTS tests/benches/host.rs Cargo.toml | make -s bench-host

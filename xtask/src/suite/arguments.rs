@@ -7,6 +7,7 @@ pub const HELP: &str = "usage: cargo xtask suite TIER [options] [WORD...]
   WORD         only tests whose full title contains one of these words
   --jobs N     so many at once (default: twice the number of cores)
   --rounds N   each test N times (default 1)
+  --minutes N  a test that takes longer hangs, and is ended (default 15)
   --list       print the tests and run none
   --show       print the output of every test, not only of those that fail
   --log NAME   directory below target/suite for their output (default: the tier's name)";
@@ -27,6 +28,8 @@ pub struct Options {
     pub words: Vec<String>,
     pub jobs: usize,
     pub rounds: u32,
+    /// How long one test may take.
+    pub minutes: u64,
     pub list: bool,
     pub show: bool,
     pub log_name: String,
@@ -51,6 +54,7 @@ pub fn parse(arguments: &[String]) -> Result<Asked> {
         words: Vec::new(),
         jobs: 2 * std::thread::available_parallelism().map_or(1, |n| n.get()),
         rounds: 1,
+        minutes: 15,
         list: false,
         show: false,
         log_name: tier.to_owned(),
@@ -59,6 +63,7 @@ pub fn parse(arguments: &[String]) -> Result<Asked> {
         match argument {
             "--jobs" => options.jobs = number(argument, arguments.next())?,
             "--rounds" => options.rounds = number(argument, arguments.next())?,
+            "--minutes" => options.minutes = number(argument, arguments.next())?,
             "--log" => {
                 let name = arguments.next().filter(|name| !name.contains('/'));
                 options.log_name = name.ok_or("--log wants a name without a slash")?.to_owned();
@@ -99,12 +104,14 @@ mod tests {
 
     #[test]
     fn reads_a_tier_its_options_and_words() {
-        let Ok(Asked::Run(options)) = parsed("e2e-kube resize --jobs 3 --rounds 20 tls --log load") else {
+        let Ok(Asked::Run(options)) =
+            parsed("e2e-kube resize --jobs 3 --rounds 20 tls --log load --minutes 9")
+        else {
             panic!("a good line is refused");
         };
         assert_eq!(options.tier, Tier::E2eKube);
         assert_eq!(options.words, ["resize", "tls"]);
-        assert_eq!((options.jobs, options.rounds), (3, 20));
+        assert_eq!((options.jobs, options.rounds, options.minutes), (3, 20, 9));
         assert_eq!(options.log_name, "load");
     }
 

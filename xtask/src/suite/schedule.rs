@@ -12,8 +12,6 @@ use super::arguments::Options;
 use super::{Test, processes};
 use crate::Result;
 
-/// How long a test may take. No test needs a quarter of it on two cores; what takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(15 * 60);
 const LOOK: Duration = Duration::from_millis(10);
 
 pub struct Outcome {
@@ -56,13 +54,14 @@ pub fn run(tests: &[Test], options: &Options, logs: &Path) -> Result<Vec<Outcome
     let waiting = Mutex::new(turns);
     let outcomes: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
     let failure: Mutex<Option<String>> = Mutex::new(None);
+    let limit = Duration::from_secs(60 * options.minutes);
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| {
                 // The lock is let go of before the test runs.
                 let next = || lock(&waiting).pop_front();
                 while let Some(turn) = next() {
-                    match run_one(&turn, logs) {
+                    match run_one(&turn, logs, limit) {
                         Ok(outcome) => {
                             let mut outcomes = lock(&outcomes);
                             outcomes.push(outcome);
@@ -104,7 +103,7 @@ fn announce(outcome: Option<&Outcome>, done: usize, all: usize) {
     let _ = out.flush();
 }
 
-fn run_one(turn: &Turn, logs: &Path) -> Result<Outcome> {
+fn run_one(turn: &Turn, logs: &Path, limit: Duration) -> Result<Outcome> {
     let title = turn.test.title();
     let log = logs.join(format!("{}.{}.log", title.replace("::", "."), turn.round));
     let file = File::create(&log).map_err(|e| format!("create {}: {e}", log.display()))?;
@@ -125,10 +124,10 @@ fn run_one(turn: &Turn, logs: &Path) -> Result<Outcome> {
         match child.try_wait().map_err(|e| format!("await {title}: {e}"))? {
             Some(status) if status.success() => break End::Passed,
             Some(status) => break End::Failed(status.to_string()),
-            None if began.elapsed() > LIMIT => {
+            None if began.elapsed() > limit => {
                 processes::end_with_children(child.id());
                 child.wait().map_err(|e| format!("await {title}: {e}"))?;
-                break End::Failed(format!("ended after {} s: it hangs", LIMIT.as_secs()));
+                break End::Failed(format!("ended after {} s: it hangs", limit.as_secs()));
             }
             None => std::thread::sleep(LOOK),
         }
