@@ -137,6 +137,9 @@ pub struct Slot {
     /// How often a learner in this place was withdrawn since one became a voter that stayed healthy, and when last.
     #[serde(default)]
     pub withdrawn: (u32, Time),
+    /// To whom its storage belonged when somebody last looked into it, if not to this member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belongs_to: Option<String>,
     /// Healthy without a break since.
     pub healthy_since: Option<Time>,
     /// Running, and not healthy, without a break since.

@@ -96,7 +96,7 @@ fn must_stay(case: Case<'_>, ordinal: Ordinal, storage: &StorageId) -> Option<&'
         ),
         (recorded, "which may hold a member's data"),
         (
-            matches!(view.volume, Volume::Foreign { .. }),
+            matches!(view.volume, Volume::Foreign { .. }) || slot.belongs_to.is_some(),
             "which holds another member's data",
         ),
         (

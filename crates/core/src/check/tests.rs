@@ -354,7 +354,7 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
     };
     assert_eq!(judged(&|_| {}), [0; 0]);
     type Bend<'a> = (&'static str, &'a dyn Fn(&mut Fixture));
-    let bends: [Bend<'_>; 11] = [
+    let bends: [Bend<'_>; 12] = [
         ("it is wanted", &|f| f.spec.replicas = 3),
         ("nobody says whose it is", &|f| f.observed.quorum = None),
         ("it is in use", &|f| {
@@ -372,6 +372,9 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
                 belongs_to: "x".into(),
                 slot: None,
             };
+        }),
+        ("it held another's data when it was last seen", &|f| {
+            f.memory.slots.get_mut(&o(2)).unwrap().belongs_to = Some("x".into());
         }),
         ("it is listed", &|f| {
             let listed = Listed {

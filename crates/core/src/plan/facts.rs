@@ -47,6 +47,9 @@ impl Pass<'_> {
     }
 
     fn learn_slots(&mut self) {
+        for ordinal in self.observed.slots.keys() {
+            self.learn_owner(*ordinal);
+        }
         let now = self.now;
         for ordinal in self.ordinals() {
             let Some(view) = self.view(ordinal) else { continue };

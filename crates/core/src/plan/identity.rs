@@ -67,6 +67,20 @@ impl Pass<'_> {
         }
     }
 
+    /// Whose storage it is stays known when nobody is there any more who could look into it.
+    pub fn learn_owner(&mut self, ordinal: Ordinal) {
+        let Some(view) = self.view(ordinal) else { return };
+        let known = self.memory.slot(ordinal).belongs_to;
+        let belongs_to = match &view.volume {
+            Volume::Foreign { belongs_to, .. } => Some(belongs_to.clone()),
+            Volume::Unknown if view.storage.is_some() => known.clone(),
+            _ => None,
+        };
+        if known != belongs_to {
+            self.slot_mut(ordinal).belongs_to = belongs_to;
+        }
+    }
+
     /// Blocks if the volume of a slot is not its own, or is not to be started. True if it must not be touched either: it
     /// may be somebody's only copy.
     pub fn is_foreign(&mut self, ordinal: Ordinal) -> bool {

@@ -405,6 +405,7 @@ impl<'a> Pass<'a> {
             },
             tried: old.tried,
             after_served: old.served.is_some(),
+            belongs_to: old.belongs_to,
             ..Slot::default()
         };
         self.memory.slots.insert(ordinal, next);

@@ -43,6 +43,14 @@ impl Pass<'_> {
         if !settled {
             return;
         }
+        if let Some(belongs_to) = slot.belongs_to.filter(|_| !storage.in_use) {
+            let detail = format!(
+                "{} is not wanted any more, but its storage belongs to {belongs_to}: it is not deleted; delete it yourself \
+                 if nobody needs it",
+                self.spec.member_name(ordinal)
+            );
+            return self.block(BlockReason::ForeignData, Some(ordinal), detail);
+        }
         if view.made_for.is_some() {
             self.withdraw(ordinal);
         } else if !storage.in_use && !view.deletion_pending && self.voters().iter().all(|k| k.healthy) {

@@ -3,7 +3,7 @@
 //! In: chance. Out: volumes that are not what they were. Never: more than one such exchange at a time; a rollback that nobody
 //! could know of, because it is newer than all that was written down of the volume (decision 15).
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Generation, Marks, MemberId, Ordinal};
 use quorate_core::plan::{BlockReason, Plan};
@@ -183,6 +183,24 @@ impl KubeWorld {
                     format_args!("puts the volume of member {} back", own.ordinal),
                 );
             }
+        }
+    }
+
+    /// The operator leaves storage alone that held another's data. Whoever exchanged volumes deletes it, if nobody wants its
+    /// member any more.
+    pub(super) fn delete_foreign_storage(&mut self) {
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let blocks = plan.iter().flat_map(|p| &p.blocks);
+        let foreign = blocks.filter(|b| b.reason == BlockReason::ForeignData);
+        let unwanted = foreign.filter_map(|b| b.member.filter(|o| o.0 >= self.wants.replicas));
+        for ordinal in unwanted.collect::<Vec<_>>() {
+            let name = self.names.member(ordinal).to_string();
+            let Some(uid) = self.api.claims.live.get(&name).and_then(|c| c.uid()) else {
+                continue;
+            };
+            let _ = self.api.delete::<PersistentVolumeClaim>(&name, Some(&uid));
+            self.deleted_by_others.insert(uid, self.api.now);
+            self.reached("stage", "ForeignStorageDeleted");
         }
     }
 

@@ -243,6 +243,7 @@ impl KubeWorld {
         self.heal();
         let mut quiet = 0;
         for _ in 0..HEALED_TICKS_MAX {
+            self.delete_foreign_storage();
             self.tick();
             if !self.breaks.is_empty() {
                 return;

@@ -302,3 +302,52 @@ fn swapped_and_cloned_data_is_named_where_volumes_have_no_owner() {
     );
     assert!(!starts(&plan, 1), "{plan:?}");
 }
+
+#[test]
+fn storage_that_belonged_to_another_when_it_was_last_seen_is_not_deleted() {
+    let discards = |plan: &Plan| plan.steps.iter().any(|s| matches!(s, Step::Discard { .. }));
+    let seen = |volume: Volume| {
+        let mut f = Fixture::healthy(3);
+        f.spec.replicas = 2;
+        f.leave(2);
+        let storage = Storage {
+            id: StorageId {
+                uid: "u".into(),
+                version: "1".into(),
+            },
+            in_use: true,
+            size: StorageSize::default(),
+            record: Some((Generation(0), true)),
+        };
+        *f.view(2) = SlotView {
+            volume,
+            storage: Some(storage),
+            ..Fixture::vacant(2)
+        };
+        f.plan();
+        f.later(Duration::from_secs(1)).plan();
+        // Its pod is gone: nobody looks into it any more.
+        let view = f.view(2);
+        (view.volume, view.place) = (Volume::Unknown, Place::Absent);
+        view.storage.as_mut().unwrap().in_use = false;
+        f.later(Duration::from_secs(1));
+        f
+    };
+    assert!(discards(&seen(Volume::Empty).plan()));
+    let mut f = seen(Volume::Foreign {
+        belongs_to: "n/c/c-0".into(),
+        slot: Some(o(0)),
+    });
+    let plan = f.plan();
+    assert!(!discards(&plan), "{plan:?}");
+    let detail = said(&plan, BlockReason::ForeignData);
+    assert!(
+        detail.contains("belongs to n/c/c-0: it is not deleted"),
+        "{detail}"
+    );
+    // The user took it away.
+    f.view(2).storage = None;
+    let plan = f.later(Duration::from_secs(1)).plan();
+    assert!(reasons(&plan).is_empty(), "{plan:?}");
+    assert_eq!(f.memory.slot(o(2)).belongs_to, None);
+}
