@@ -10,6 +10,7 @@ use crate::memory::Memory;
 use crate::model::{Observed, Spec, Time};
 use crate::plan::Plan;
 
+mod change;
 mod data;
 mod disturbance;
 mod membership;
@@ -66,6 +67,7 @@ pub fn check(
     disturbance::judge(case, &mut found);
     data::judge(case, &mut found);
     remembering::judge(case, &mut found);
+    change::judge(case, &mut found);
     found
 }
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Basis, ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Progress, Spec, Time, Token,
-    Version, Volume,
+    Basis, ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Progress, Setup, Source, Spec,
+    Time, Token, Version, Volume,
 };
 
 /// The record. `Memory::default()` is that of a cluster never heard of.
@@ -26,6 +26,12 @@ pub struct Memory {
     /// The manifest that was last found to be right, as the ground writes it. Kept for the ground, and not read here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
+    /// What every voter has served with, last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<Good>,
+    /// What was wanted and did not serve. It is void as soon as something else is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<Rejected>,
     /// The bootstrap, once decided: it is latched and never decided again.
     pub bootstrap: Option<Bootstrap>,
     /// The cluster's id, once a quorum of it has answered.
@@ -115,12 +121,15 @@ pub struct Slot {
     pub version: Option<Version>,
     /// The newest version that was seen to serve from it.
     pub served: Option<Version>,
-    /// The configuration that was last seen to serve from it.
-    #[serde(default)]
-    pub served_config: Option<String>,
+    /// As what it last served for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_as: Option<Setup>,
     /// What was wanted when it was last started: what it fails at is counted for that.
     #[serde(default)]
-    pub tried: Option<Tried>,
+    pub tried: Option<Setup>,
+    /// As what it was last started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Setup>,
     /// The volume before this one was seen to serve: what is older than that is no longer needed.
     #[serde(default)]
     pub after_served: bool,
@@ -145,13 +154,30 @@ pub struct Slot {
     /// Running, and not healthy, without a break since.
     #[serde(default)]
     pub ill_since: Option<Time>,
+    /// How often in a row it ran and did not answer, and when that was last counted.
+    #[serde(default)]
+    pub unanswered: (u32, Time),
+    /// How often in a row it answered and knew no leader, and when that was last counted.
+    #[serde(default)]
+    pub leaderless: (u32, Time),
 }
 
-/// What a member was started for.
+/// What a cluster served with as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tried {
-    pub version: Version,
-    pub config: String,
+pub struct Good {
+    pub setup: Setup,
+    /// What the ground builds it from; None if it cannot be built again.
+    pub source: Option<Source>,
+}
+
+/// A change that stopped at its first member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    pub setup: Setup,
+    /// Where it did not serve.
+    pub member: Ordinal,
+    /// For people: how that showed, in etcd's own words where it has said something.
+    pub why: String,
 }
 
 /// Whether a volume was ever started. Written before the first exec, so that "never" can be trusted.
@@ -190,6 +216,9 @@ pub struct Disturbance {
     pub since: Time,
     /// Not to run something else yet, but to take a raft snapshot first.
     pub settle: bool,
+    /// Only to be started again as it was, for it was stuck.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// Leadership is to leave a member before it is disturbed or removed.

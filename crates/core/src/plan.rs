@@ -47,6 +47,7 @@ mod repair;
 mod retire;
 mod rolling;
 mod scale;
+mod setup;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -68,6 +69,15 @@ pub mod pace {
     pub const STUCK: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2 * 3600));
     /// The first member that is restarted for a lost CA has this long to start before the next is tried.
     pub const LOST_CA: Duration = Duration::from_secs(60);
+    /// A member that was restarted for a change and does not serve for this long is taken back. It may have to load a
+    /// large database, or an image.
+    pub const COME_UP: Duration = Duration::from_secs(300);
+    /// A member that runs and has not answered for this long, so many times in a row, does not serve; nor does one that
+    /// answers and knows no leader. It is counted, so that a clock that jumps is no proof.
+    pub const UNANSWERED: (Duration, u32) = (Duration::from_secs(30), 10);
+    pub const LEADERLESS: (Duration, u32) = (Duration::from_secs(3), 10);
+    /// Starts with what served, after which what is wanted is tried now and then.
+    pub const GOOD_TRIES: u32 = 3;
     /// A member that serves is waited for this long, from its start, until clients are sent to it too.
     pub const IN_SERVICE: Duration = Duration::from_secs(60);
     /// Starts of a member that nobody saw end, asked for within this time, are one.
@@ -139,11 +149,15 @@ pub fn plan_with(
         return pass.finish();
     }
     pass.learn();
+    pass.judge_change();
     pass.keep_running();
     let login_refused = pass.tell_login();
     if pass.quorum().is_none() {
         if !login_refused {
             pass.without_quorum();
+            if !corrupt {
+                pass.restart_unproven();
+            }
             pass.restart_after_lost_ca();
         }
         return pass.finish();
@@ -153,7 +167,7 @@ pub fn plan_with(
     }
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
-    let decided = decided || pass.repair() || pass.restart_stuck();
+    let decided = decided || pass.repair() || pass.restart_unproven() || pass.restart_stuck();
     if spec.frozen.is_some() {
         // Who is missing has been lost: nothing else is changed.
         let _ = decided || pass.grow();

@@ -133,6 +133,11 @@ pub enum Error {
     /// A member was not launched because it would not have been safe.
     #[error("{member} is not launched: {why}")]
     LaunchRefused { member: String, why: String },
+    /// A member is to be started with settings of which only the digest is known.
+    #[error(
+        "the manifest of the settings {config} is not known any more; change the manifest, and members are started with that"
+    )]
+    SettingsUnknown { config: String },
     /// Data cannot be moved because a process has it.
     #[error("{} is not moved: the process of {member} still has it", volume.display())]
     DataInUse { member: String, volume: PathBuf },

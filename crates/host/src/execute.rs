@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use quorate_api::Cluster;
 use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Observed, Ordinal, Process, Refused, StepResult, Time, Version};
 use quorate_core::plan::{Plan, StartHow, Step};
@@ -18,23 +19,30 @@ use crate::observe::aside_name;
 use crate::run::evidence;
 use crate::run::launch::Launch;
 use crate::run::volume_record::VolumeRecord;
-use crate::{Error, supervise};
+use crate::{Error, manifest, supervise};
 
 impl Ground {
-    pub(crate) async fn execute(&mut self, step: &Step, observed: &Observed, config: &str) -> StepResult {
+    /// Does `step`. Members are started from the manifest in force if it is for `wanted`, the digest of that.
+    pub(crate) async fn execute(&mut self, step: &Step, observed: &Observed, wanted: &str) -> StepResult {
         match step {
             Step::Start {
                 ordinal,
                 generation,
                 how,
                 version,
+                config,
             } => {
+                let cluster = match self.cluster_of(config, wanted) {
+                    Ok(cluster) => cluster,
+                    Err(error) => return done(Err(error)),
+                };
                 let start = Start {
                     ordinal: *ordinal,
                     generation: *generation,
                     how,
                     version: *version,
                     config,
+                    cluster: &cluster,
                 };
                 done(self.start(start).await)
             }
@@ -56,6 +64,21 @@ impl Ground {
                 let nobody = StepResult::Refused(Refused::Other("etcd is not asked for this".to_owned()));
                 self.clients.execute(step, observed).await.unwrap_or(nobody)
             }
+        }
+    }
+
+    /// What the digest `config` stands for: the manifest in force, or the one with which the cluster last served.
+    fn cluster_of(&self, config: &str, wanted: &str) -> Result<Cluster, Error> {
+        if config == wanted {
+            return Ok(self.cluster.clone());
+        }
+        let good = self.journal.memory.good.as_ref();
+        let good = good.filter(|good| good.setup.config == config);
+        match good.and_then(|good| good.source.as_ref()) {
+            Some(source) => manifest::remembered(source),
+            None => Err(Error::SettingsUnknown {
+                config: config.to_owned(),
+            }),
         }
     }
 
@@ -82,6 +105,7 @@ impl Ground {
             how,
             version,
             config,
+            cluster,
         } = start;
         let member = self.name(ordinal);
         let refused = |why: String| Error::LaunchRefused {
@@ -116,7 +140,7 @@ impl Ground {
             tls: self.journal.tls,
             pki: &self.root.pki(),
             data_dir: &data_dir,
-            cluster: &self.cluster,
+            cluster,
             how,
         };
         let launch = Launch {
@@ -247,6 +271,7 @@ struct Start<'a> {
     how: &'a StartHow,
     version: Version,
     config: &'a str,
+    cluster: &'a Cluster,
 }
 
 /// Everything on this machine that fails has had no effect that a retry would not find.

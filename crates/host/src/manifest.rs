@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_api::{Cluster, Ground};
 use quorate_core::Spec;
-use quorate_core::model::Version;
+use quorate_core::model::{Source, Version};
 use quorate_datadir::durable;
 use sha2::{Digest, Sha256};
 
@@ -16,6 +16,8 @@ use crate::{Error, build};
 
 /// A manifest is a page or two.
 const SIZE_MAX: u64 = 1024 * 1024;
+/// A larger one is not remembered, so that nothing can go back to it.
+const REMEMBERED_MAX: usize = 64 * 1024;
 
 /// A manifest file and what it last said.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Manifest {
     stamp: Option<Stamp>,
     /// The last good one.
     pub(crate) cluster: Cluster,
+    /// What that was read from.
+    pub(crate) text: String,
     /// What to know about it.
     pub(crate) warnings: Vec<String>,
     /// Why the file as it is now is not in force.
@@ -43,11 +47,12 @@ impl Manifest {
     pub(crate) fn open(path: &Path) -> Result<Manifest, Error> {
         let path = std::path::absolute(path).map_err(|source| Error::file("find", path, source))?;
         let stamp = stamp(&path);
-        let (cluster, warnings) = read(&path)?;
+        let (text, cluster, warnings) = read(&path)?;
         Ok(Manifest {
             path,
             stamp,
             cluster,
+            text,
             warnings,
             fault: None,
         })
@@ -66,7 +71,7 @@ impl Manifest {
         }
         self.stamp = stamp;
         match read(&self.path) {
-            Ok((cluster, _)) if cluster.name != self.cluster.name => {
+            Ok((_, cluster, _)) if cluster.name != self.cluster.name => {
                 let (old, new) = (&self.cluster.name, &cluster.name);
                 self.fault = Some(format!(
                     "{}: the name was changed from {old} to {new}; a cluster keeps its name, so the former manifest \
@@ -74,8 +79,8 @@ impl Manifest {
                     self.path.display()
                 ));
             }
-            Ok((cluster, warnings)) => {
-                self.cluster = cluster;
+            Ok((text, cluster, warnings)) => {
+                (self.text, self.cluster) = (text, cluster);
                 self.warnings = warnings;
                 self.fault = None;
             }
@@ -95,7 +100,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     })
 }
 
-fn read(path: &Path) -> Result<(Cluster, Vec<String>), Error> {
+fn read(path: &Path) -> Result<(String, Cluster, Vec<String>), Error> {
     let content = durable::read(path, SIZE_MAX)?.ok_or_else(|| Error::ManifestMissing {
         path: path.to_owned(),
     })?;
@@ -103,17 +108,26 @@ fn read(path: &Path) -> Result<(Cluster, Vec<String>), Error> {
     let text = String::from_utf8(content).map_err(|_| Error::ManifestInvalid {
         faults: format!("{origin}: it is not UTF-8 text"),
     })?;
+    let (cluster, warnings) = judged(&text, &origin)?;
+    Ok((text, cluster, warnings))
+}
+
+fn judged(text: &str, origin: &str) -> Result<(Cluster, Vec<String>), Error> {
     let invalid = |invalid: quorate_api::Invalid| Error::ManifestInvalid {
         faults: invalid.to_string(),
     };
-    let manifest = quorate_api::parse(&text, &origin).map_err(invalid)?;
-    let (cluster, warnings) =
-        quorate_api::resolve(&manifest, Ground::Host, &text, &origin).map_err(invalid)?;
+    let manifest = quorate_api::parse(text, origin).map_err(invalid)?;
+    let (cluster, warnings) = quorate_api::resolve(&manifest, Ground::Host, text, origin).map_err(invalid)?;
     Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
 }
 
-/// The wanted cluster as the planner knows it. `trusted` says which CAs members trust.
-pub(crate) fn spec(cluster: &Cluster, trusted: &str) -> Spec {
+/// The cluster of a manifest that was in force before.
+pub(crate) fn remembered(source: &Source) -> Result<Cluster, Error> {
+    judged(&source.manifest, "the manifest that was in force before").map(|(cluster, _)| cluster)
+}
+
+/// The wanted cluster as the planner knows it, read from `text`. `trusted` says which CAs members trust.
+pub(crate) fn spec(cluster: &Cluster, text: &str, trusted: &str) -> Spec {
     let number = |part: u64| u32::try_from(part).unwrap_or(u32::MAX);
     let version = &cluster.version;
     Spec {
@@ -129,6 +143,10 @@ pub(crate) fn spec(cluster: &Cluster, trusted: &str) -> Spec {
         accept_rolled_back: cluster.accept_rolled_back.clone(),
         frozen: None,
         storage: None,
+        source: (text.len() <= REMEMBERED_MAX).then(|| Source {
+            manifest: text.to_owned(),
+            trust: trusted.to_owned(),
+        }),
     }
 }
 

@@ -116,8 +116,13 @@ impl Ground {
 
     /// Versions that would be needed and are not here, with the reason.
     async fn missing_versions(&mut self, spec: &Spec) -> BTreeMap<Version, String> {
-        let remembered = self.journal.memory.slots.values().filter_map(|slot| slot.version);
-        let mut versions: Vec<Version> = remembered.chain([spec.version]).collect();
+        let memory = &self.journal.memory;
+        let remembered = memory.slots.values().filter_map(|slot| slot.version);
+        let started = memory
+            .slots
+            .values()
+            .filter_map(|slot| Some(slot.started.as_ref()?.version));
+        let mut versions: Vec<Version> = remembered.chain(started).chain([spec.version]).collect();
         versions.sort();
         versions.dedup();
         let mut missing = BTreeMap::new();
@@ -174,7 +179,8 @@ impl Ground {
         };
         let (volume, marks) = self.whose(ordinal, &volume_dir, volume, !alive, problems);
         let cannot_start = if stopped {
-            let version = remembered.version.unwrap_or(spec.version);
+            let started = remembered.started.as_ref().map(|started| started.version);
+            let version = started.or(remembered.version).unwrap_or(spec.version);
             let uncertified = || certs::lacking(&self.root, &name).filter(|_| self.journal.tls);
             held.or_else(|| in_use(&volume_dir))
                 .or_else(|| taken(ports))

@@ -163,9 +163,11 @@ impl<E: FnMut(Event)> Supervision<E> {
             .map(|registry| registry.enter(&ground.root));
         if ground.journal.memory.bootstrap.is_none() {
             // A cluster that has yet to begin: say at once what is missing for it.
-            ground.etcd(manifest::spec(&ground.cluster, "").version).await?;
+            ground
+                .etcd(manifest::spec(&ground.cluster, "", "").version)
+                .await?;
         }
-        let spec = manifest::spec(&ground.cluster, "");
+        let spec = manifest::spec(&ground.cluster, &manifest.text, "");
         let mut supervision = Supervision {
             ground,
             manifest,

@@ -11,6 +11,7 @@ mod convergence;
 mod disturbance;
 mod loss;
 mod outage;
+mod settings;
 mod writes;
 
 pub use clusters::Clusters;
@@ -47,6 +48,10 @@ pub enum BreakKind {
     AlarmIgnored,
     /// With a quorum's disks gone, more was done than to start what has its data.
     ActedAfterLoss,
+    /// A voter was removed whose only fault was what it was started with.
+    SettingsCostVoter,
+    /// A second member was started with settings that another one fails at.
+    SettingsSpread,
     /// The planner's second opinion refused what the planner planned.
     CheckDisagrees,
     /// The second opinion accepted a plan spoilt on purpose.

@@ -75,8 +75,6 @@ pub struct Queued {
     step: Step,
     /// The store's number of the plan it belongs to.
     number: u64,
-    /// The digest the plan was made with.
-    config: String,
     /// When it was planned.
     planned: u64,
     /// Not before this tick.
@@ -296,11 +294,9 @@ impl World {
         if !self.keep(me, &plan, memory) {
             return;
         }
-        let config = self.spec.config.clone();
         let queued = |step: &Step| Queued {
             step: step.clone(),
             number: me.number,
-            config: config.clone(),
             planned: now,
             not_before: now,
             late: false,

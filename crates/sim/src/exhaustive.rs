@@ -147,6 +147,7 @@ impl Case {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
+            source: None,
         }
     }
 

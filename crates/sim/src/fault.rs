@@ -12,7 +12,7 @@ mod disks;
 mod inject;
 mod stranger;
 
-pub use disks::{change_pending, newest_conf};
+pub use disks::{change_pending, committed_conf, newest_conf};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {

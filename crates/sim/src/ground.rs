@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use quorate_core::Memory;
 use quorate_core::model::{
     ClusterId, Epoch, Exit, FirstStart, Generation, Marks, MemberId, MemberStatus, Observed, Ordinal,
-    Outcome, Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume,
+    Outcome, Place as Where, Process, QuorumView, Setup, SlotView, Spec, Time, Token, Version, Volume,
 };
 
 use crate::etcd::{Data, EtcdModel, Place, Wal};
@@ -126,6 +126,8 @@ pub struct Slot {
     pub taken_until: u64,
     /// The binary crashes until this tick.
     pub crashes_until: u64,
+    /// The settings that it was last started with.
+    pub last_config: String,
     /// The volume cannot be looked at until this tick.
     pub blind_until: u64,
     /// The member gives no status until this tick.
@@ -159,6 +161,7 @@ impl Default for Slot {
             ever_ran: BTreeSet::new(),
             taken_until: 0,
             crashes_until: 0,
+            last_config: String::new(),
             blind_until: 0,
             mute_until: 0,
             dying: None,
@@ -244,7 +247,7 @@ impl Ground {
         let ordinals: BTreeSet<Ordinal> = wanted.chain(memory.slots.keys().copied()).collect();
         let slots = ordinals
             .into_iter()
-            .map(|o| (o, self.look(o, memory.slot(o).generation, &spec.config)))
+            .map(|o| (o, self.look(o, memory.slot(o).generation)))
             .collect();
         Observed {
             login_refused: None,
@@ -285,7 +288,7 @@ impl Ground {
             .find(|p| self.etcd.nodes.contains_key(p) && self.etcd.serves(*p) && !learner(p))
     }
 
-    fn look(&self, ordinal: Ordinal, generation: Generation, config: &str) -> SlotView {
+    fn look(&self, ordinal: Ordinal, generation: Generation) -> SlotView {
         let (at, now) = (place(ordinal), self.etcd.now);
         let Some(slot) = self.slots.get(&ordinal) else {
             return self.never_seen(at);
@@ -331,7 +334,7 @@ impl Ground {
         };
         let durable = status.as_ref().filter(|s| s.healthy && votes(s.member));
         let durable = durable.map(|s| (s.member, s.applied));
-        let (where_to, made_for) = self.where_to(slot, generation, config);
+        let (where_to, made_for) = self.where_to(slot, generation);
         let volume = if where_to == Where::Ready {
             volume
         } else {
@@ -357,23 +360,26 @@ impl Ground {
         }
     }
 
-    /// Is there a pod for this volume and configuration, and for which version was it made?
-    fn where_to(&self, slot: &Slot, generation: Generation, config: &str) -> (Where, Option<Version>) {
+    /// Is there a pod for this volume, and what was it made for?
+    fn where_to(&self, slot: &Slot, generation: Generation) -> (Where, Option<Setup>) {
         if !self.pods || !matches!(slot.process, Proc::Stopped { .. }) {
             return (Where::Ready, None);
         }
         let Some(pod) = &slot.pod else {
             return (Where::Absent, None);
         };
-        let fits = pod.generation == generation && pod.config == config;
-        let place = match fits {
+        let place = match pod.generation == generation {
             true if pod.ready_at <= self.etcd.now => Where::Ready,
             true => Where::Preparing {
                 why: "the pod is being made".into(),
             },
             false => Where::Unfit,
         };
-        (place, Some(pod.version))
+        let made_for = Setup {
+            version: pod.version,
+            config: pod.config.clone(),
+        };
+        (place, Some(made_for))
     }
 
     fn never_seen(&self, at: Place) -> SlotView {
@@ -448,13 +454,15 @@ impl Ground {
 }
 
 impl Ground {
-    /// Ends what has had its time.
-    pub fn pass_time(&mut self) {
+    /// Ends what has had its time. Out: whose processes, and on which volume.
+    pub fn pass_time(&mut self) -> Vec<(Ordinal, Generation)> {
         let (now, at) = (self.etcd.now, self.now());
+        let mut ended = Vec::new();
         for (ordinal, slot) in &mut self.slots {
-            if let Proc::Stopping { until, .. } = slot.process
+            if let Proc::Stopping { until, generation } = slot.process
                 && until <= now
             {
+                ended.push((*ordinal, generation));
                 self.etcd.stop(place(*ordinal));
                 let exit = Exit {
                     at,
@@ -465,5 +473,6 @@ impl Ground {
                 slot.pod = None;
             }
         }
+        ended
     }
 }

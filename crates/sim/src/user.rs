@@ -1,9 +1,9 @@
-//! What the user wants, and how often that changes: sizes, versions good and bad, redeployments, pauses.
+//! What the user wants, and how often that changes: sizes, versions and settings good and bad, redeployments, pauses.
 //!
 //! In: chance. Out: a spec. Never: after everything healed, a wish that cannot be had.
 
-use quorate_core::model::{Frozen, Spec, Version, VersionPath};
-use quorate_core::plan::BlockReason;
+use quorate_core::model::{Frozen, Source, Spec, Version, VersionPath};
+use quorate_core::plan::{Block, BlockReason};
 
 use crate::etcd::Data;
 use crate::ground::FOREIGN;
@@ -31,7 +31,7 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
     } else {
         good[rng.usize(..good.len())]
     };
-    Spec {
+    let spec = Spec {
         name: "c".into(),
         replicas: sizes[rng.usize(..sizes.len())],
         version,
@@ -40,6 +40,47 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
         frozen: None,
         accept_rolled_back: None,
         storage: None,
+        source: None,
+    };
+    written(spec)
+}
+
+/// The same spec, with what it is read from.
+fn written(spec: Spec) -> Spec {
+    let manifest = format!("{} {}", spec.version, spec.config);
+    Spec {
+        source: Some(Source {
+            manifest,
+            trust: String::new(),
+        }),
+        ..spec
+    }
+}
+
+/// What etcd does with the settings of a name: some end it at once, and with some it runs and never serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settings {
+    Good,
+    End,
+    Hang,
+}
+
+impl Settings {
+    /// The option that stands for them, where settings are those of a manifest.
+    pub fn snapshot_count(self) -> u32 {
+        match self {
+            Settings::Good => 10_000,
+            Settings::End => 777,
+            Settings::Hang => 666,
+        }
+    }
+
+    pub fn of(config: &str) -> Settings {
+        match config.split('-').next() {
+            Some("ends") => Settings::End,
+            Some("hangs") => Settings::Hang,
+            _ => Settings::Good,
+        }
     }
 }
 
@@ -49,13 +90,16 @@ impl World {
         if self.rng.u16(..) >= self.swarm.edits {
             return;
         }
-        match self.rng.u8(..11) {
+        match self.rng.u8(..13) {
             0..4 => self.spec.replicas = self.rng.u32(1..=7),
             4..7 => self.spec.version = VERSIONS[self.rng.usize(..VERSIONS.len())],
             7..9 => self.spec.config = format!("config-{}", self.rng.u8(..4)),
             9 => self.spec.paused = !self.spec.paused,
+            10 => self.spec.config = format!("ends-{}", self.rng.u8(..2)),
+            11 => self.spec.config = format!("hangs-{}", self.rng.u8(..2)),
             _ => self.spoil_or_mend(),
         }
+        self.spec = written(self.spec.clone());
         let Spec {
             replicas,
             version,
@@ -100,9 +144,36 @@ impl World {
         }
     }
 
+    /// A person does what a block asks for: changes what does not serve. If it would by now, saying so again is a change.
+    pub fn change_what_fails(&mut self) {
+        let fails = |b: &Block| {
+            matches!(
+                b.reason,
+                BlockReason::NewSettingsFail | BlockReason::NewVersionFails
+            )
+        };
+        let plan = self.executors.first().and_then(|e| e.plan.as_ref());
+        if plan.is_none_or(|(_, p)| !p.blocks.iter().any(fails)) || self.store.memory.rejected.is_none() {
+            return;
+        }
+        let rejected = self.store.memory.rejected.as_ref();
+        if rejected.is_some_and(|r| r.setup == self.spec.setup()) {
+            self.tokens += 1;
+            self.spec.config = format!("config-{}", self.tokens);
+            self.spec = written(self.spec.clone());
+            self.log.event(
+                "user",
+                format_args!("sees that it does not serve, and wants {}", self.spec.config),
+            );
+        }
+    }
+
     /// The user's last word can be had: not paused, not spoilt, and a version that all data can go to.
     pub fn come_to_reason(&mut self) {
         (self.spec.paused, self.spec.frozen) = (false, None);
+        if Settings::of(&self.spec.config) != Settings::Good {
+            self.spec.config = "config-0".into();
+        }
         let memory = &self.store.memory;
         let ours = self.ground.etcd.nodes.iter().filter(|(place, _)| place.0 < 100);
         let volumes = ours.flat_map(|(_, n)| n.volumes.values());
@@ -124,6 +195,7 @@ impl World {
             let newest = data.iter().copied().max().unwrap_or(Version::new(3, 6, 14));
             self.spec.version = all.first().copied().unwrap_or(newest);
         }
+        self.spec = written(self.spec.clone());
         let Spec {
             replicas,
             version,

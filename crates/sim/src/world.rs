@@ -14,7 +14,7 @@ use crate::executor::{Executor, Store};
 use crate::fault::Swarm;
 use crate::ground::{Ground, Proc, place};
 use crate::log::EventLog;
-use crate::user;
+use crate::user::{self, Settings};
 
 /// So many ticks the healed world has to come right.
 pub const HEALED_TICKS_MAX: u64 = 2400;
@@ -206,6 +206,7 @@ impl World {
         for _ in 0..HEALED_TICKS_MAX {
             self.withdraw_stranger();
             self.make_room();
+            self.change_what_fails();
             self.tick();
             if !self.breaks.is_empty() {
                 return;
@@ -223,7 +224,10 @@ impl World {
         // of all that is known, lost at once, leaves no such doubt.
         let silent = self.ground.etcd.serving_leader().is_none() && self.quorum_lost_at.is_none();
         let hopeless = silent || self.stranger.is_some();
-        if !(self.budget_broken && hopeless) {
+        // One that hangs is not stopped while others that are not known may be needed for a quorum.
+        let hangs = |slot: &crate::ground::Slot| matches!(&slot.process, Proc::Running { config, .. } if Settings::of(config) == Settings::Hang);
+        let held_up = self.stranger.is_some() && self.ground.slots.values().any(hangs);
+        if !(held_up || self.budget_broken && hopeless) {
             let missing = self.missing().unwrap_or_default();
             self.broke(BreakKind::NoConvergence, missing);
         }
@@ -279,7 +283,9 @@ impl World {
         self.log.at(self.ground.etcd.now);
         self.notes();
         self.processes();
-        self.ground.pass_time();
+        for (ordinal, generation) in self.ground.pass_time() {
+            self.ended_without_data(ordinal, generation);
+        }
         let now = self.ground.etcd.now;
         self.executors.retain(|e| e.until.is_none_or(|until| until > now));
         for index in 0..self.executors.len() {

@@ -1,9 +1,10 @@
 //! What is the matter with a cluster that runs, shown as what it is.
 
 use quorate_tests::etcd;
-use quorate_tests::kube::cluster::{condition, is_ready, manifest, text};
+use quorate_tests::kube::cluster::{condition, is_ready, manifest, members, text};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
+use serde_json::{Value, json};
 
 /// etcd refuses writes then, and nothing else tells of it.
 #[test]
@@ -66,4 +67,38 @@ fn with_authentication_enabled_it_says_what_it_needs_and_goes_on_with_the_passwo
     cluster.await_ready(2, &version);
     let picture = namespace.picture();
     assert!(!picture.contains("hunter2"), "the password is told: {picture}");
+}
+
+/// With too little memory etcd is killed whenever it starts. Nobody can know that before.
+#[test]
+fn settings_with_which_etcd_ends_reach_one_member_which_goes_back() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("settings");
+    let yaml = manifest("c", 3, &version) + "  maintenance: {rollingChanges: true}\n";
+    let cluster = namespace.create("c", &yaml);
+    let before = cluster.await_ready(3, &version);
+    let pods = cluster.pod_uids(3);
+    let memory = |limit: &str| {
+        let resources =
+            json!({"requests": {"cpu": "20m", "memory": "6Mi"}, "limits": {"cpu": "1", "memory": limit}});
+        let patched = cluster.patch(&json!({"podTemplate": {"resources": resources}}));
+        assert!(patched.status.success(), "{}", said(&patched));
+    };
+    memory("7Mi");
+    let message = cluster.await_condition("Blocked", "True", "NewSettingsFail");
+    assert!(
+        message.contains("c-2 does not serve with the new settings"),
+        "{message}"
+    );
+    let serve = |c: &Value| c["status"]["readyReplicas"] == 3;
+    let back = cluster.wait_for("three members that serve", serve);
+    assert_eq!(members(&back), members(&before), "no voter was replaced");
+    cluster.await_condition("Blocked", "True", "NewSettingsFail");
+    assert_eq!(cluster.pod_uids(3)[..2], pods[..2], "no other was touched");
+    let pod = cluster.pod("c-2").expect("the pod of c-2");
+    let container = pod["spec"]["containers"][0]["resources"]["limits"]["memory"].clone();
+    assert_eq!(text(&container), "512Mi", "as before");
+    memory("256Mi");
+    let after = cluster.await_ready(3, &version);
+    assert_eq!(members(&after), members(&before));
 }

@@ -1,7 +1,8 @@
 //! Rule 5: one member at a time is stopped on purpose, and only if the rest are a healthy majority without it.
 
 use super::{Case, Violation, majority, recent, refuse, voters_but};
-use crate::model::{MemberId, Ordinal, Process};
+use crate::memory::Mark;
+use crate::model::{MemberId, Ordinal, Process, Volume};
 use crate::plan::{Step, WriteBefore};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
@@ -118,6 +119,11 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
         _ => None,
     });
     let stops: Vec<Ordinal> = stops.collect();
+    if let [ordinal] = stops[..]
+        && never_served(case, ordinal)
+    {
+        return;
+    }
     if stops.iter().any(|ordinal| !lost(ordinal)) {
         return refuse(found, 5, "a member stopped while no quorum answers");
     }
@@ -138,6 +144,47 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
         );
         refuse(found, 17, what);
     }
+}
+
+/// Does it not serve, as what it never served as? Then it may stop if it cannot be part of a quorum that is not seen: it is
+/// alone, or has been silent for long and too few others may have one.
+fn never_served(case: Case<'_>, ordinal: Ordinal) -> bool {
+    let slot = case.before.slot(ordinal);
+    let Some(view) = case.observed.slots.get(&ordinal) else {
+        return false;
+    };
+    let Process::Running { version, config, .. } = &view.process else {
+        return false;
+    };
+    let served = slot.served_as.as_ref();
+    let as_another = served.is_none_or(|s| s.config != *config || s.version != *version);
+    let forming = case
+        .before
+        .bootstrap
+        .as_ref()
+        .filter(|_| case.before.cluster.is_none());
+    let may_vote = |o: &Ordinal, slot: &crate::memory::Slot| match forming {
+        Some(bootstrap) => bootstrap.members.contains_key(o),
+        None => slot.member.is_some(),
+    };
+    let lost = slot.mark == Mark::Started && !matches!(view.volume, Volume::Data { .. } | Volume::Unknown);
+    if lost || !as_another || !may_vote(&ordinal, &slot) || view.status.is_some() {
+        return false;
+    }
+    let members = case.before.slots.iter().filter(|(o, s)| may_vote(o, s));
+    let members: Vec<Ordinal> = members.map(|(o, _)| *o).collect();
+    let votes = |o: &&Ordinal| forming.is_some() || case.before.slot(**o).voter;
+    let voters = members.iter().filter(votes).count();
+    let may_serve = members.iter().filter(|o| match case.observed.slots.get(o) {
+        None => true,
+        Some(view) if matches!(view.process, Process::Stopped { .. }) => false,
+        Some(view) => match &view.status {
+            Some(_) => case.after.slot(**o).leaderless.0 < 10,
+            None => case.after.slot(**o).unanswered.0 < 10,
+        },
+    });
+    let silent = case.after.slot(ordinal).unanswered.0 >= 10;
+    members == [ordinal] || (silent && !majority(may_serve.count(), voters))
 }
 
 /// The voter whose present process a stop of `ordinal` would end.

@@ -32,6 +32,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
             generation,
             how,
             version,
+            config,
         } = step
         else {
             continue;
@@ -46,7 +47,9 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         if !matches!(view.process, Process::Stopped { .. }) {
             refuse(found, 7, format!("{step} while its process runs"));
         }
-        if view.place != Place::Ready || view.made_for.is_some_and(|made_for| made_for != *version) {
+        let made_for = view.made_for.as_ref();
+        let for_another = made_for.is_some_and(|m| m.version != *version || m.config != *config);
+        if view.place != Place::Ready || for_another {
             refuse(found, 4, format!("{step} where there is no place for it"));
         }
         volume(case, step, *ordinal, *generation, view, found);

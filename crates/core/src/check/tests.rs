@@ -51,6 +51,7 @@ fn start(n: u32, how: StartHow, version: Version) -> Step {
         generation: Generation(0),
         how,
         version,
+        config: "c".into(),
     }
 }
 
@@ -522,4 +523,5 @@ fn who_answers_is_not_restarted_for_a_lost_ca() {
     assert_eq!(broken(&f, vec![stop(&f, 2)], |_| {}), [5]);
 }
 
+mod change;
 mod identity;

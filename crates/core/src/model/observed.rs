@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Time, Version};
+use super::{ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Setup, Time, Version};
 
 /// One look at everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +45,8 @@ pub struct SlotView {
     pub asides: u32,
     /// Whether there is anything to start a process in.
     pub place: Place,
-    /// The version that the place was made for. `None` where one place does for all, and while there is none.
-    pub made_for: Option<Version>,
+    /// What the place was made for. `None` where one place does for all, and while there is none.
+    pub made_for: Option<Setup>,
     /// What the slot's volumes lie in and would be deleted with. A machine has none.
     pub storage: Option<Storage>,
     pub process: Process,
@@ -74,7 +74,7 @@ pub enum Place {
         /// How far that has got, or what keeps it.
         why: String,
     },
-    /// There is one for another volume or another configuration.
+    /// There is one for another volume.
     Unfit,
     Absent,
 }

@@ -25,6 +25,23 @@ pub struct Spec {
     /// What the user asks for now cannot be done. The rest says what was last asked for that could: it is kept up, and nothing
     /// is changed.
     pub frozen: Option<Frozen>,
+    /// What it was read from, so that the ground can build the same again later. None: it could not.
+    pub source: Option<Source>,
+}
+
+/// What a ground builds members from. Kept for the ground: here it is only compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub manifest: String,
+    /// Which CA members trust. With another one, they would not understand each other.
+    pub trust: String,
+}
+
+/// What a member is started as: a version of etcd, and the digest of everything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    pub version: Version,
+    pub config: String,
 }
 
 /// Why nothing is changed.
@@ -38,6 +55,14 @@ impl Spec {
     /// The name of the member at `ordinal`.
     pub fn member_name(&self, ordinal: Ordinal) -> MemberName {
         MemberName::of(&self.name, ordinal)
+    }
+
+    /// What every member should run as.
+    pub fn setup(&self) -> Setup {
+        Setup {
+            version: self.version,
+            config: self.config.clone(),
+        }
     }
 
     /// Is there to be a member at `ordinal`?

@@ -51,7 +51,7 @@ impl Pass<'_> {
             );
             return None;
         }
-        if !self.placed(ordinal, self.spec.version) {
+        if !self.placed(ordinal, &self.spec.setup()) {
             return None;
         }
         if view.volume == Volume::Unknown {

@@ -1,9 +1,11 @@
 //! What one look teaches the memory: ids, marks, versions, which intents came true, who is well again.
 
+use std::time::Duration;
+
 use super::pass::Pass;
 use super::{BlockReason, pace};
 use crate::memory::{ChangeKind, LearnerWatch, Mark};
-use crate::model::{Basis, Process, StepKind, StepResult};
+use crate::model::{Basis, Process, Setup, StepKind, StepResult, Time};
 
 impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
@@ -13,6 +15,7 @@ impl Pass<'_> {
         self.learn_slots();
         self.learn_members();
         self.settle_change();
+        self.learn_good();
         self.settle_disturbance();
         self.watch_learner();
     }
@@ -38,7 +41,7 @@ impl Pass<'_> {
 
     /// What failed under another version or configuration says nothing about the ones that are wanted now.
     fn begin_anew(&mut self) {
-        let wanted = self.tried();
+        let wanted = self.spec.setup();
         for slot in self.memory.slots.values_mut() {
             if slot.tried.as_ref().is_some_and(|tried| *tried != wanted) {
                 (slot.tried, slot.fails, slot.starts, slot.withdrawn.0) = (None, 0, 0, 0);
@@ -51,6 +54,8 @@ impl Pass<'_> {
             self.learn_owner(*ordinal);
         }
         let now = self.now;
+        let slots = self.memory.slots.values().filter(|slot| slot.served_as.is_some());
+        let proven: Vec<Option<Setup>> = slots.map(|slot| slot.served_as.clone()).collect();
         for ordinal in self.ordinals() {
             let Some(view) = self.view(ordinal) else { continue };
             self.learn_progress(ordinal);
@@ -64,19 +69,28 @@ impl Pass<'_> {
                 slot.settles = 0;
             }
             // A process of the volume before may still answer; what it says is not true of this one.
-            let config = match &view.process {
+            let runs_as = match &view.process {
                 Process::Running {
-                    generation, config, ..
-                } if *generation == slot.generation => Some(config),
+                    generation,
+                    config,
+                    version,
+                    ..
+                } if *generation == slot.generation => Some(Setup {
+                    version: *version,
+                    config: config.clone(),
+                }),
                 _ => None,
             };
-            let runs = config.is_some();
+            let runs = runs_as.is_some();
             let status = view.status.as_ref().filter(|_| runs);
             slot.ill_since = if runs && !status.is_some_and(|s| s.healthy) {
                 Some(slot.ill_since.filter(|since| *since <= now).unwrap_or(now))
             } else {
                 None
             };
+            let leaderless = status.is_some_and(|s| s.leader.is_none());
+            slot.unanswered = count(slot.unanswered, runs && status.is_none(), pace::UNANSWERED, now);
+            slot.leaderless = count(slot.leaderless, leaderless, pace::LEADERLESS, now);
             if let Some(status) = status {
                 slot.served = slot.served.max(Some(status.version));
                 slot.version = slot.version.max(slot.served);
@@ -85,8 +99,12 @@ impl Pass<'_> {
                 let since = slot.healthy_since.filter(|since| *since <= now).unwrap_or(now);
                 slot.healthy_since = Some(since);
                 slot.fails = 0;
-                slot.served_config = config.cloned();
-                if now - since >= pace::STABLE {
+                let stays = now - since >= pace::STABLE;
+                // What another has served with for a while is known to serve.
+                if stays || slot.served_as.is_none() || proven.contains(&runs_as) {
+                    slot.served_as = runs_as;
+                }
+                if stays {
                     slot.starts = 0;
                     slot.replacements = 0;
                     slot.withdrawn.0 *= u32::from(!slot.voter);
@@ -157,7 +175,8 @@ impl Pass<'_> {
     }
 
     /// A disturbance ends when its member is healthy again, whatever it runs: if that is not what is wanted (the user
-    /// changed it meanwhile), its turn simply comes again. It also ends when it is no member any more.
+    /// changed it meanwhile), its turn simply comes again. The first that serves as is wanted has to do so for a while. It
+    /// also ends when it is no member any more.
     fn settle_disturbance(&mut self) {
         if let Some(handover) = &self.memory.handover
             && self.leader().is_some_and(|l| l != handover.from)
@@ -171,7 +190,7 @@ impl Pass<'_> {
         let view = self.view(ordinal);
         let runs = view.is_some_and(|v| matches!(v.process, Process::Running { .. }));
         let healthy = view.and_then(|v| v.status.as_ref()).is_some_and(|s| s.healthy);
-        if member.is_none() || (runs && healthy) {
+        if member.is_none() || (runs && healthy && !self.on_trial(ordinal)) {
             self.memory.disturbance = None;
         }
     }
@@ -204,5 +223,14 @@ impl Pass<'_> {
             },
         };
         self.memory.learner = Some(watch);
+    }
+}
+
+/// Counts how long something `lasts`, as (times, when last): `every` so often, up to a limit. A clock that jumps adds one.
+fn count(before: (u32, Time), lasts: bool, (every, limit): (Duration, u32), now: Time) -> (u32, Time) {
+    match before {
+        _ if !lasts => (0, Time(0)),
+        (times, at) if times < limit && (at > now || now - at >= every) => (times + 1, now),
+        before => before,
     }
 }

@@ -13,8 +13,8 @@ impl Pass<'_> {
             let Some(view) = self.view(ordinal) else { continue };
             let name = self.spec.member_name(ordinal);
             match (&view.process, &view.volume) {
-                (Process::Stopped { .. }, _) if view.place != Place::Ready && self.belongs(ordinal) => {
-                    self.placed(ordinal, self.start_version(ordinal));
+                (Process::Stopped { .. }, _) if self.belongs(ordinal) && !self.is_placed(ordinal) => {
+                    self.placed(ordinal, &self.setup(ordinal, self.has_yet_to_join(ordinal)));
                 }
                 (Process::Stopped { .. }, Volume::Data { member, cluster }) => {
                     if !self.holds_its_own_data(ordinal) {
@@ -68,6 +68,21 @@ impl Pass<'_> {
         );
         self.block(BlockReason::LoginRefused, None, detail);
         true
+    }
+
+    /// Is there a place for a slot, made for what it is started as?
+    fn is_placed(&self, ordinal: Ordinal) -> bool {
+        let setup = self.setup(ordinal, self.has_yet_to_join(ordinal));
+        self.view(ordinal).is_none_or(|v| {
+            let other = v.made_for.as_ref().is_some_and(|made_for| *made_for != setup);
+            // Whoever starts one without data looks at its place, too.
+            v.place == Place::Ready && !(other && matches!(v.volume, Volume::Data { .. }))
+        })
+    }
+
+    /// Is it to become a member of a cluster that exists?
+    fn has_yet_to_join(&self, ordinal: Ordinal) -> bool {
+        self.memory.cluster.is_some() && self.memory.slot(ordinal).mark != Mark::Started
     }
 
     /// Says what is the matter with a member that runs and is not healthy.

@@ -45,6 +45,7 @@ impl Pass<'_> {
             ordinal,
             since: self.now,
             settle: false,
+            again: false,
         });
         self.step(Step::Stop { ordinal, since });
     }

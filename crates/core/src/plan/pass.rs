@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{Block, BlockReason, Plan, Step, Wait, WaitReason, pace};
 use crate::guard::{Counted, Guards};
-use crate::memory::{Disturbance, Mark, Memory, Slot, Tried};
+use crate::memory::{Disturbance, Good, Mark, Memory, Slot};
 use crate::model::{
-    FirstStart, Listed, MemberId, Observed, Ordinal, Place, Process, QuorumView, SlotView, Spec, Time,
+    FirstStart, Listed, MemberId, Observed, Ordinal, Place, Process, QuorumView, Setup, SlotView, Spec, Time,
     Version, Volume,
 };
 
@@ -243,8 +243,9 @@ impl<'a> Pass<'a> {
 
     /// The version to start a slot with: the wanted one if its turn has come and all may go there, else what it ran.
     pub fn start_version(&self, ordinal: Ordinal) -> Version {
-        let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
-        match self.memory.slot(ordinal).version {
+        let in_turn = self.in_turn(ordinal).is_some();
+        let slot = self.memory.slot(ordinal);
+        match slot.started.map(|s| s.version).or(slot.version) {
             Some(_) if in_turn && self.version_is_open() && !self.must_settle(ordinal) => self.spec.version,
             Some(version) => version,
             None => self.join_version(),
@@ -257,7 +258,7 @@ impl<'a> Pass<'a> {
     }
 
     /// May every member go to the wanted version? One that cannot keeps the others from going where it cannot follow.
-    fn version_is_open(&self) -> bool {
+    pub fn version_is_open(&self) -> bool {
         let members = self.memory.slots.values().filter(|s| s.member.is_some());
         let mut floors = members.filter_map(|s| s.floor());
         floors.all(|f| self.guards.version(f, self.spec.version) == crate::model::VersionPath::Allowed)
@@ -270,25 +271,25 @@ impl<'a> Pass<'a> {
         let members = self.memory.slots.values().filter(ran);
         let served: Vec<Version> = members.filter_map(|s| s.served.or(s.version)).collect();
         let Some(lowest) = served.iter().map(|v| v.minor).min() else {
-            return self.spec.version;
+            return self.aim();
         };
-        if lowest == self.spec.version.minor && self.version_is_open() {
-            return self.spec.version;
+        if lowest == self.aim().minor && self.version_is_open() {
+            return self.aim();
         }
         let of_it = served.into_iter().filter(|v| v.minor == lowest);
         of_it.max().unwrap_or(self.spec.version)
     }
 
     /// Is there a place for a slot's process? If not it is asked for, and waited for.
-    pub fn placed(&mut self, ordinal: Ordinal, version: Version) -> bool {
+    pub fn placed(&mut self, ordinal: Ordinal, setup: &Setup) -> bool {
         let Some(view) = self.view(ordinal) else {
             return false;
         };
         // One that is being made for another etcd may never be ready: that etcd may not be there to be had.
-        let other = view.made_for.is_some_and(|made_for| made_for != version);
+        let other = view.made_for.as_ref().is_some_and(|made_for| made_for != setup);
         match &view.place {
             Place::Unfit => self.withdraw(ordinal),
-            Place::Ready | Place::Preparing { .. } if other => self.withdraw(ordinal),
+            _ if other => self.withdraw(ordinal),
             Place::Ready => return true,
             Place::Preparing { why } => {
                 let detail = format!("{}: {why}", self.spec.member_name(ordinal));
@@ -299,7 +300,8 @@ impl<'a> Pass<'a> {
                 self.step(Step::Provide {
                     ordinal,
                     generation,
-                    version,
+                    version: setup.version,
+                    config: setup.config.clone(),
                 });
             }
         }
@@ -315,14 +317,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What a member that is started now is started for.
-    pub fn tried(&self) -> Tried {
-        Tried {
-            version: self.spec.version,
-            config: self.spec.config.clone(),
-        }
-    }
-
     /// Plans a start, unless it is too soon after the last one or the ground cannot.
     pub fn start(&mut self, ordinal: Ordinal, how: super::StartHow) {
         let Some(view) = self.view(ordinal) else { return };
@@ -335,6 +329,10 @@ impl<'a> Pass<'a> {
             );
             return;
         }
+        // What was once planned for a volume that is yet to join binds nobody. First members keep to what was decided
+        // for them, so that they are of one version.
+        let joins = matches!(how, super::StartHow::Join { .. });
+        let setup = self.setup(ordinal, joins);
         let slot = self.memory.slot(ordinal);
         // Only a process that ended by itself is waited for: one that was stopped on purpose is started at once.
         let (asked, how_it_ended) = match &view.process {
@@ -351,22 +349,15 @@ impl<'a> Pass<'a> {
             self.wait_until(WaitReason::BackingOff, Some(ordinal), detail, due);
             return;
         }
-        // What was once planned for a volume that is yet to join binds nobody. First members keep to what was decided
-        // for them, so that they are of one version.
-        let joins = matches!(how, super::StartHow::Join { .. });
-        let version = if joins {
-            self.join_version()
-        } else {
-            self.start_version(ordinal)
-        };
-        if !self.placed(ordinal, version) {
+        if !self.placed(ordinal, &setup) {
             return;
         }
         let now = self.now;
         let same_start = asked && slot.fails > 0 && self.elapsed(slot.last_start) < pace::SAME_START;
-        let tried = self.tried();
+        let (tried, version) = (self.spec.setup(), setup.version);
         let slot = self.slot_mut(ordinal);
         slot.tried = Some(tried);
+        slot.started = Some(setup.clone());
         if slot.mark == Mark::Never {
             slot.mark = Mark::Intended;
         }
@@ -384,11 +375,20 @@ impl<'a> Pass<'a> {
         slot.last_start = now;
         slot.healthy_since = None;
         let generation = slot.generation;
+        let nobody = self.memory.slots.values().all(|s| s.mark != Mark::Started);
+        if matches!(how, super::StartHow::New { .. }) && nobody {
+            // Should the user want something else before anybody saw it serve, this is what to go back to.
+            self.memory.good = Some(Good {
+                setup: setup.clone(),
+                source: self.spec.source.clone(),
+            });
+        }
         self.step(Step::Start {
             ordinal,
             generation,
             how,
             version,
+            config: setup.config,
         });
     }
 

@@ -63,7 +63,7 @@ impl Pass<'_> {
         if let Some(why) = self.stale(ordinal) {
             return self.stopped(ordinal).then_some(why);
         }
-        if self.fails_as_wanted(ordinal).is_some() {
+        if self.failed_at_rejected(ordinal) || self.failed_at_unproven(ordinal) {
             return None;
         }
         // What keeps it from starting is known, and is not its data.
@@ -88,29 +88,6 @@ impl Pass<'_> {
                 ))
             }
             _ => None,
-        }
-    }
-
-    /// What is at fault if a member does not come up again: the wanted version, or the wanted settings, with which it has
-    /// never served. Its data is not: replacing it would only bring the next member's turn, and the next failure.
-    pub fn fails_as_wanted(&self, ordinal: Ordinal) -> Option<BlockReason> {
-        let slot = self.memory.slot(ordinal);
-        let has_data = matches!(
-            self.view(ordinal).map(|v| &v.volume),
-            Some(Volume::Data { .. } | Volume::Unknown)
-        );
-        if slot.fails < pace::CRASH_LIMIT || !self.stopped(ordinal) || !has_data {
-            return None;
-        }
-        let version = slot.version == Some(self.spec.version) && slot.served != Some(self.spec.version);
-        let in_turn = self.disturbance_of(ordinal).is_some_and(|d| !d.settle);
-        let settings = slot
-            .served_config
-            .is_some_and(|served| served != self.spec.config);
-        match (version && in_turn, settings) {
-            (true, _) => Some(BlockReason::NewVersionFails),
-            (false, true) => Some(BlockReason::NewSettingsFail),
-            (false, false) => None,
         }
     }
 

@@ -20,13 +20,23 @@ impl Pass<'_> {
             .into_iter()
             .filter(|k| self.behind(k, open))
             .collect();
-        let failing = self.tell_failing();
+        let failing = self.rejected().is_some();
         let disturbed = self.memory.disturbance.as_ref().map(|d| d.ordinal);
         if let Some(disturbed) = disturbed.filter(|_| !failing) {
             let detail = format!("{} is being restarted", self.spec.member_name(disturbed));
             self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
         }
         if (failing || disturbed.is_some()) && self.guards.on(Guard::OneDisturbed) {
+            return true;
+        }
+        let mut voters = self.voters().into_iter().filter_map(|k| k.ordinal);
+        if let Some(tried) = voters.find(|o| self.on_trial(*o)) {
+            let detail = format!(
+                "{} has yet to serve as is wanted for {} seconds before the next is restarted",
+                self.spec.member_name(tried),
+                pace::STABLE.as_secs()
+            );
+            self.wait(WaitReason::MemberStarting, Some(tried), detail);
             return true;
         }
         let Some(victim) = behind.iter().max_by_key(|k| k.ordinal).cloned() else {
@@ -57,29 +67,6 @@ impl Pass<'_> {
         for victim in victims {
             self.disturb(&victim);
         }
-        true
-    }
-
-    /// Says which member does not come up as wanted, and what etcd said. True if there is one.
-    fn tell_failing(&mut self) -> bool {
-        let failing = self
-            .ordinals()
-            .into_iter()
-            .find_map(|o| Some((o, self.fails_as_wanted(o)?)));
-        let Some((ordinal, reason)) = failing else {
-            return false;
-        };
-        let (name, starts) = (self.spec.member_name(ordinal), self.memory.slot(ordinal).fails);
-        let what = match reason {
-            BlockReason::NewVersionFails => format!("as etcd {}", self.spec.version),
-            _ => "with the new settings".to_owned(),
-        };
-        let why = match self.view(ordinal).map(|v| &v.process) {
-            Some(Process::Stopped { last: Some(exit) }) => format!(": {}", exit.how),
-            _ => String::new(),
-        };
-        let detail = format!("{name} ended {starts} times {what} without serving; no other is touched{why}");
-        self.block(reason, Some(ordinal), detail);
         true
     }
 
@@ -145,6 +132,7 @@ impl Pass<'_> {
                 ordinal,
                 since: self.now,
                 settle,
+                again: false,
             });
             let slot = self.slot_mut(ordinal);
             slot.settles = slot.settles.saturating_add(u32::from(settle));
@@ -169,7 +157,8 @@ impl Pass<'_> {
     /// it panics at every start, and the data is of the newer minor by then.
     pub fn must_settle(&self, ordinal: Ordinal) -> bool {
         let limit = self.view(ordinal).and_then(|v| v.replay_limit);
-        self.guards.on(Guard::VersionStep) && limit.is_some_and(|newest| self.spec.version.minor > newest)
+        let beyond = limit.is_some_and(|newest| self.spec.version.minor > newest);
+        self.guards.on(Guard::VersionStep) && beyond && self.version_is_open()
     }
 
     /// May every member go to the wanted version? If not, that blocks the version, not the rest.

@@ -75,7 +75,7 @@ impl Pass<'_> {
             // Retiring sees to it; until then the place is taken.
             return true;
         }
-        if !self.placed(ordinal, self.join_version()) {
+        if !self.placed(ordinal, &self.setup(ordinal, true)) {
             return true;
         }
         if view.volume == Volume::Unknown {

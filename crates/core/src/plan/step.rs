@@ -20,6 +20,8 @@ pub enum Step {
         /// For which of its volumes.
         generation: Generation,
         version: Version,
+        /// The digest of the settings it is made for.
+        config: String,
     },
     /// Take away the place of a slot in which nothing runs. Its volumes stay.
     Withdraw { ordinal: Ordinal },
@@ -30,6 +32,8 @@ pub enum Step {
         generation: Generation,
         how: StartHow,
         version: Version,
+        /// The digest of the settings it is started with.
+        config: String,
     },
     /// Stop the process of a slot, cleanly.
     Stop {
@@ -167,6 +171,7 @@ impl Step {
                 ordinal,
                 generation,
                 version,
+                ..
             } => {
                 format!(
                     "make a place for {} ({generation}), etcd {version}",
@@ -179,6 +184,7 @@ impl Step {
                 generation,
                 how,
                 version,
+                ..
             } => {
                 let how = match how {
                     StartHow::New { .. } => "as a first member",

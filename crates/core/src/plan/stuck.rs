@@ -25,6 +25,7 @@ impl Pass<'_> {
             ordinal,
             since: self.now,
             settle: false,
+            again: true,
         });
         self.slot_mut(ordinal).ill_since = None;
         self.step(Step::Stop { ordinal, since });

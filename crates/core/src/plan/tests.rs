@@ -1,5 +1,6 @@
 //! What the planner decides, case by case, on small hand-made worlds. Every plan made here also passes the check.
 
+mod changing;
 mod clocks;
 pub(crate) mod fixture;
 mod growing;

@@ -21,7 +21,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         // Before they are looked at: what is changed meanwhile is looked at again.
         self.certificates = certs::stamp(&self.ground.root);
         if !self.ground.journal.tls {
-            self.spec = manifest::spec(&self.ground.cluster, "plain");
+            self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, "plain");
             return Ok(());
         }
         let members: Vec<MemberName> = self
@@ -59,7 +59,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.certificates = prepared.problem.map(wrong).into_iter().collect();
         self.rotating = prepared.stage != Stage::Steady;
         self.ground.clients.renew(Some(prepared.tls));
-        self.spec = manifest::spec(&self.ground.cluster, &prepared.trusted);
+        self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, &prepared.trusted);
         self.ground.trusted = prepared.trusted;
         Ok(())
     }

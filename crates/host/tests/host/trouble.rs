@@ -214,11 +214,29 @@ fn an_alarm_is_shown_for_as_long_as_it_lasts() {
     }
 }
 
-/// An etcd that does not start with one setting, as a real one would not with others.
+#[test]
+fn settings_with_which_etcd_hangs_are_taken_back_at_once_also_by_the_only_member() {
+    run(async {
+        let version = newest();
+        let place = Place::new(1, &version);
+        let up = place.up_with(Some(picky(&place, &quorate_testkit::binary(&version, "etcd"))));
+        let before = place.until_ready().await;
+        place.edit_manifest("\n  host:", "\n  options: {snapshotCount: 666}\n  host:");
+        let hangs = |s: &quorate_host::Status| pids(s).len() == 1 && pids(s) != pids(&before) && !s.ready;
+        place.until("one that hangs", hangs).await;
+        place.edit_manifest("\n  options: {snapshotCount: 666}", "");
+        let after = place.until_ready().await;
+        assert_eq!(after.members[0].id, before.members[0].id);
+        up.down().await;
+    });
+}
+
+/// An etcd that ends with one setting, and hangs with another, as a real one would with others.
 fn picky(place: &Place, real: &std::path::Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let script = format!(
-        "#!/bin/sh\ncase \"$*\" in *snapshot-count=777*) echo 'picky: 777 is not for me' >&2; exit 1;; esac\nexec {} \"$@\"\n",
+        "#!/bin/sh\ncase \"$*\" in *snapshot-count=777*) echo 'picky: 777 is not for me' >&2; exit 1;;\n\
+         *snapshot-count=666*) exec sleep 3600;; esac\nexec {} \"$@\"\n",
         real.display()
     );
     let path = place.root().join("picky-etcd");
@@ -228,7 +246,7 @@ fn picky(place: &Place, real: &std::path::Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn settings_that_end_etcd_cost_no_voter_and_can_be_taken_back_at_once() {
+fn settings_that_end_etcd_stop_at_one_member_which_goes_back_to_what_served() {
     run(async {
         let version = newest();
         let place = Place::new(3, &version);
@@ -241,14 +259,28 @@ fn settings_that_end_etcd_cost_no_voter_and_can_be_taken_back_at_once() {
         assert!(told.contains("777 is not for me"), "etcd's own reason: {told}");
         let ids = |s: &quorate_host::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&shown), ids(&before), "no voter was removed");
-        assert_eq!(
-            shown.members.iter().filter(|m| m.healthy).count(),
-            2,
-            "{shown:#?}"
-        );
+        let all_serve = |s: &quorate_host::Status| s.members.iter().all(|m| m.healthy) && pids(s).len() == 3;
+        let back = place
+            .until("three that serve", |s| all_serve(s) && fails(s))
+            .await;
+        assert_eq!(ids(&back), ids(&before));
+        let others = |s: &quorate_host::Status| [s.members[0].pid, s.members[1].pid];
+        assert_eq!(others(&back), others(&before), "no other was touched");
+        // Also a supervisor that is told of it only by the journal knows what to go back to.
+        up.crash().await;
+        let up = place.up_with(Some(picky(&place, &quorate_testkit::binary(&version, "etcd"))));
+        let victim = back.members[2].pid.unwrap();
+        kill(victim);
+        let again = |s: &quorate_host::Status| all_serve(s) && fails(s) && !pids(s).contains(&victim);
+        place.until("back again", again).await;
+        // What is wanted now is what served: there is nothing left to do, and nothing to wait for.
         place.edit_manifest("\n  options: {snapshotCount: 777}", "");
         let after = place.until_ready().await;
-        assert_eq!(ids(&after), ids(&before));
+        assert_eq!((ids(&after), others(&after)), (ids(&before), others(&before)));
+        place.edit_manifest("\n  host:", "\n  options: {snapshotCount: 778}\n  host:");
+        let rolled =
+            |s: &quorate_host::Status| s.ready && others(s).iter().all(|pid| !others(&before).contains(pid));
+        assert_eq!(ids(&place.until("other settings", rolled).await), ids(&before));
         up.down().await;
     });
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_api::Cluster;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Ordinal, StorageId, Version};
@@ -15,6 +16,7 @@ use crate::cluster::build::BuildContext;
 use crate::cluster::build::peer::peer;
 use crate::cluster::gather::requested;
 use crate::cluster::observe::Objects;
+use crate::cluster::pass::served_with;
 use crate::cluster::pod_state::Stage;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::SlotObjects;
@@ -39,7 +41,7 @@ pub struct Executor<'a> {
     pub memory: &'a Memory,
     /// What the plan was made on.
     pub objects: &'a Objects,
-    /// The digest of the configuration.
+    /// The digest of the configuration that the context is of.
     pub config: &'a str,
 }
 
@@ -51,13 +53,18 @@ impl Executor<'_> {
                 ordinal,
                 generation,
                 version,
-            } => self.keeping_its_claim(*ordinal, self.provide(*ordinal, *generation, *version)?),
+                config,
+            } => self.keeping_its_claim(*ordinal, self.provide(*ordinal, *generation, (*version, config))?),
             Step::Start {
                 ordinal,
                 generation,
                 how,
                 version,
-            } => self.keeping_its_claim(*ordinal, self.start(*ordinal, *generation, how, *version)?),
+                config,
+            } => self.keeping_its_claim(
+                *ordinal,
+                self.start(*ordinal, *generation, how, (*version, config))?,
+            ),
             Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } => Ok(self.take_down(*ordinal)),
             Step::Grow { ordinal, storage, .. } => self.grow(*ordinal, storage),
             Step::Discard { ordinal, storage } => Ok(self.discard(*ordinal, storage)),
@@ -76,18 +83,18 @@ impl Executor<'_> {
         &self,
         ordinal: Ordinal,
         generation: Generation,
-        version: Version,
+        (version, config): (Version, &str),
     ) -> Result<Requests, String> {
         let slot = self.objects.slot(ordinal);
         let name = self.context.names.member(ordinal).to_string();
         match &slot.peer {
             None => {
-                let made = peer(
-                    self.context,
-                    ordinal,
-                    (generation, version, self.config),
-                    self.memory,
-                );
+                let before = self.served_with(config)?;
+                let context = BuildContext {
+                    cluster: before.as_ref().unwrap_or(self.context.cluster),
+                    ..self.context.clone()
+                };
+                let made = peer(&context, ordinal, (generation, version, config), self.memory);
                 Ok(Requests {
                     effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
                     news: vec![News::done(
@@ -99,12 +106,22 @@ impl Executor<'_> {
             }
             Some(peer) if peer.deleting => Ok(Requests::default()),
             Some(peer)
-                if peer.generation == generation && peer.config == self.config && peer.version == version =>
+                if peer.generation == generation && peer.config == config && peer.version == version =>
             {
                 Ok(self.make_pod_anew(&slot))
             }
             Some(_) => Err("its EtcdPeer was made for something else".to_owned()),
         }
+    }
+
+    /// The cluster that the settings `config` are of, if they are not the wanted ones.
+    fn served_with(&self, config: &str) -> Result<Option<Cluster>, String> {
+        if config == self.config {
+            return Ok(None);
+        }
+        let before = served_with(self.context.names, self.memory, config);
+        let unknown = || format!("the manifest of its settings ({config}) is not known any more");
+        before.ok_or_else(unknown).map(Some)
     }
 
     /// A claim that somebody deleted goes with the last pod on it, and a start must not be what takes it away.
@@ -123,13 +140,13 @@ impl Executor<'_> {
         ordinal: Ordinal,
         generation: Generation,
         how: &StartHow,
-        version: Version,
+        (version, config): (Version, &str),
     ) -> Result<Requests, String> {
         let slot = self.objects.slot(ordinal);
         let Some(peer) = slot.peer.as_ref().filter(|p| !p.deleting) else {
             return Err("its EtcdPeer is gone".to_owned());
         };
-        if peer.version != version || peer.generation != generation {
+        if peer.version != version || peer.generation != generation || peer.config != config {
             return Err("its EtcdPeer was made for something else".to_owned());
         }
         let Some((pod, report)) = slot.parked() else {

@@ -104,7 +104,7 @@ impl Look<'_> {
         let slots = ordinals.into_iter().map(|ordinal| {
             let peer_url = self.names.peer_url(ordinal, self.tls);
             let slot = objects.slot(ordinal);
-            let mut view = slot.view(self.names, ordinal, peer_url, self.spec, self.memory, self.at);
+            let mut view = slot.view(self.names, ordinal, peer_url, self.memory, self.at);
             view.status = answers.statuses.remove(&ordinal);
             view.durable = answers.durable.remove(&ordinal);
             if let (Process::Running { .. }, Some(status)) = (&view.process, &view.status) {
@@ -183,6 +183,7 @@ mod tests {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
+            source: None,
         };
         let memory = Memory {
             cluster: memory,

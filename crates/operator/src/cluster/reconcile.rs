@@ -23,7 +23,7 @@ use super::driver::{Driver, View};
 use super::execute::{Executor, Requests};
 use super::log;
 use super::observe::{Look, Objects};
-use super::pass::{asked, recalled, stored, wanted};
+use super::pass::{asked, recalled, source, stored, wanted};
 use super::record::speaks_tls;
 use super::status::{Seen, held, ownerless, refused};
 use super::upkeep::{release, upkeep};
@@ -163,6 +163,7 @@ async fn look_after(
     };
     let spec = Spec {
         frozen,
+        source: source(&context, asked.manifest.as_ref()),
         ..wanted(&context)
     };
     let pass = Pass {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, SlotView, Spec, Storage,
+    Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, Setup, SlotView, Storage,
     StorageId, StorageSize, Time, Version, Volume,
 };
 use quorate_pod::contract::{Floor, MemberRef, Report};
@@ -183,7 +183,6 @@ impl SlotObjects {
         names: &Names,
         ordinal: Ordinal,
         peer_url: PeerUrl,
-        spec: &Spec,
         memory: &Memory,
         now: Time,
     ) -> SlotView {
@@ -192,7 +191,7 @@ impl SlotObjects {
         let known = slot.mark == Mark::Started && slot.member.is_some() && memory.cluster.is_some();
         let foreign = self.foreign(names, ordinal);
         let stale = self.stale(memory, ordinal);
-        let (process, place) = match self.process(slot.generation, known, spec, now) {
+        let (process, place) = match self.process(slot.generation, known, now) {
             // The gate refuses it; another pod would find the same.
             (Process::Stopped { .. }, _) if foreign.is_some() || stale.is_some() => {
                 (Process::Stopped { last: None }, Place::Ready)
@@ -233,7 +232,7 @@ impl SlotObjects {
             leftovers: Vec::new(),
             asides: 0,
             place,
-            made_for: self.peer.as_ref().filter(|p| !p.deleting).map(|p| p.version),
+            made_for: self.peer.as_ref().filter(|p| !p.deleting).map(Peer::setup),
             storage: self.storage(),
             process,
             status: None,
@@ -271,7 +270,7 @@ impl SlotObjects {
         })
     }
 
-    fn process(&self, generation: Generation, known: bool, spec: &Spec, now: Time) -> (Process, Place) {
+    fn process(&self, generation: Generation, known: bool, now: Time) -> (Process, Place) {
         let stopped = Process::Stopped { last: None };
         let preparing = |why: &str| Place::Preparing { why: why.to_owned() };
         let owned = self.peer.as_ref().is_some_and(|p| !p.deleting);
@@ -302,7 +301,7 @@ impl SlotObjects {
             );
         };
         let Some(pod) = self.pod() else {
-            let place = if peer.fits(generation, spec) {
+            let place = if peer.generation == generation {
                 match &self.set_fails {
                     Some(why) => preparing(&format!("its pod cannot be made: {why}")),
                     None => preparing("its pod is being made"),
@@ -326,7 +325,7 @@ impl SlotObjects {
             };
             return (process, Place::Ready);
         }
-        if !peer.fits(generation, spec) {
+        if peer.generation != generation {
             return (stopped, Place::Unfit);
         }
         match &pod.stage {
@@ -367,9 +366,12 @@ impl SlotObjects {
 }
 
 impl Peer {
-    /// Was it made for this volume, with what is wanted now?
-    pub fn fits(&self, generation: Generation, spec: &Spec) -> bool {
-        self.generation == generation && self.config == spec.config
+    /// What it was made for.
+    pub fn setup(&self) -> Setup {
+        Setup {
+            version: self.version,
+            config: self.config.clone(),
+        }
     }
 }
 

@@ -263,6 +263,7 @@ mod tests {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
+            source: None,
         };
         let observed = Observed {
             login_refused: None,

@@ -8,7 +8,7 @@
 use quorate_core::model::{MemberId, Ordinal, quorum};
 
 use super::BreakKind;
-use crate::etcd::Node;
+use crate::fault::committed_conf;
 use crate::ground::{Proc, place};
 use crate::world::World;
 
@@ -20,14 +20,9 @@ impl World {
     /// a removal the list is read again; before a stop it is not, and a stranger's newest voter may be unseen.
     fn others_well(&self, leaving: MemberId, stopped: bool) -> Option<(usize, usize)> {
         let leader = self.ground.etcd.serving_leader()?;
-        let cluster = |n: &Node| n.wal().map(|w| w.cluster);
-        let served = cluster(&self.ground.etcd.nodes[&leader]);
-        let ours = self.ground.etcd.nodes.values().filter(|n| cluster(n) == served);
+        let served = self.ground.etcd.nodes[&leader].wal()?.cluster;
         // A leader that applies late still has the list of before a change that a quorum has agreed on.
-        let conf = &ours
-            .filter_map(|n| n.running.as_ref())
-            .max_by_key(|r| r.applied)?
-            .conf;
+        let conf = committed_conf(&self.ground.etcd, |cluster| cluster == served)?;
         if !conf.votes(leaving) {
             return None;
         }
@@ -79,6 +74,7 @@ impl World {
 
     /// A member is removed on purpose, and etcd took the request.
     pub fn judge_removal(&mut self, member: MemberId) {
+        self.judge_cost(member);
         let Some((others, well)) = self.others_well(member, false) else {
             return;
         };

@@ -1,10 +1,12 @@
-//! With a quorum's disks gone, what is left is started from its data; nothing begins anew, nothing is moved or stopped.
+//! With a quorum's disks gone, what is left is started from its data; nothing begins anew, nothing is moved, and
+//! only who hangs is stopped.
 //!
 //! In: a step, at the moment it takes effect. Out: a break. Never: blame for a step planned before anybody could know.
 
 use quorate_core::plan::{StartHow, Step};
 
 use super::{BreakKind, GRACE_TICKS};
+use crate::ground::place;
 use crate::world::World;
 
 impl World {
@@ -15,6 +17,13 @@ impl World {
         let known = self.ground.etcd.now - lost_at > GRACE_TICKS;
         let harmless = match step {
             Step::Provide { .. } | Step::Withdraw { .. } => true,
+            // Its settings are to blame: etcd does nothing.
+            Step::Stop { ordinal, .. } => self
+                .ground
+                .etcd
+                .nodes
+                .get(&place(*ordinal))
+                .is_none_or(|n| n.running.is_none()),
             Step::Start { how, .. } => matches!(how, StartHow::Resume | StartHow::Settle),
             _ => false,
         };

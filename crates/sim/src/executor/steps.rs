@@ -13,6 +13,7 @@ use quorate_core::plan::{StartHow, Step};
 use super::{Asking, DiesAt, Executor, Queued, Waiting};
 use crate::etcd::{As, Data, Operation, Place};
 use crate::ground::{Aside, FirstRecord, Pod, Proc, marks, place};
+use crate::user::Settings;
 use crate::world::World;
 
 impl World {
@@ -25,7 +26,8 @@ impl World {
                 ordinal,
                 generation,
                 version,
-            } => self.provide(queued, *ordinal, *generation, *version),
+                config,
+            } => self.provide(*ordinal, *generation, (*version, config)),
             Step::Withdraw { ordinal } => {
                 let slot = self.ground.slot(*ordinal);
                 slot.pod.take_if(|_| matches!(slot.process, Proc::Stopped { .. }));
@@ -35,8 +37,9 @@ impl World {
                 generation,
                 how,
                 version,
+                config,
             } => {
-                let result = self.start(me, queued, (*ordinal, *generation), how, *version);
+                let result = self.start(me, queued, (*ordinal, *generation), how, (*version, config));
                 self.outcome(me, StepKind::Start, result);
             }
             Step::Stop { ordinal, since } => self.stop(*ordinal, *since, queued.late || me.id != 1),
@@ -63,13 +66,13 @@ impl World {
     }
 
     /// Makes a pod where there is none.
-    fn provide(&mut self, queued: &Queued, ordinal: Ordinal, generation: Generation, version: Version) {
+    fn provide(&mut self, ordinal: Ordinal, generation: Generation, (version, config): (Version, &str)) {
         let ready_at = self.ground.etcd.now + self.rng.u64(1..20);
         let slot = self.ground.slot(ordinal);
         if matches!(slot.process, Proc::Stopped { .. }) && slot.pod.is_none() {
             slot.pod = Some(Pod {
                 generation,
-                config: queued.config.clone(),
+                config: config.to_owned(),
                 version,
                 ready_at,
             });
@@ -82,7 +85,7 @@ impl World {
         queued: &Queued,
         (ordinal, generation): (Ordinal, Generation),
         how: &StartHow,
-        version: Version,
+        (version, config): (Version, &str),
     ) -> StepResult {
         let (now, pods) = (self.ground.etcd.now, self.ground.pods);
         let slot = self.ground.slot(ordinal);
@@ -90,8 +93,10 @@ impl World {
             return StepResult::Done;
         }
         if pods {
-            let fits =
-                |pod: &Pod| pod.generation == generation && pod.version == version && pod.ready_at <= now;
+            let made_for = (generation, version, config);
+            let fits = |pod: &Pod| {
+                (pod.generation, pod.version, pod.config.as_str()) == made_for && pod.ready_at <= now
+            };
             if !slot.pod.as_ref().is_some_and(fits) {
                 return StepResult::Refused(Refused::Other("there is no pod for it".into()));
             }
@@ -131,7 +136,16 @@ impl World {
         *last = run.max(*last);
         self.judge_start(ordinal, generation, how);
         let (flags, at) = (flags(how), place(ordinal));
-        let crashes = self.ground.slot(ordinal).crashes_until > now;
+        if !queued.late && me.id == 1 {
+            self.judge_settings(ordinal, config);
+        }
+        self.ground.slot(ordinal).last_config = config.to_owned();
+        let (broken, settings) = (
+            self.ground.slot(ordinal).crashes_until > now,
+            Settings::of(config),
+        );
+        let hangs = settings == Settings::Hang && !first && !broken;
+        let crashes = broken || settings != Settings::Good;
         let started = if crashes {
             self.ground.etcd.node(at).volumes.entry(generation).or_default();
             Ok(())
@@ -147,8 +161,8 @@ impl World {
         let since = self.ground.now();
         match started {
             Ok(()) => {
-                let dies_at = crashes.then(|| now + self.rng.u64(1..4));
-                let config = queued.config.clone();
+                let dies_at = (crashes && !hangs).then(|| now + self.rng.u64(1..4));
+                let config = config.to_owned();
                 let slot = self.ground.slot(ordinal);
                 slot.process = Proc::Running {
                     since,

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use quorate_core::Memory;
-use quorate_core::model::{Generation, MemberId, Ordinal, Version, Volume, quorum};
+use quorate_core::model::{ClusterId, Generation, MemberId, Ordinal, Version, Volume, quorum};
 
 use super::{FaultKind, Theme};
 use crate::checkers::GRACE_TICKS;
@@ -352,13 +352,14 @@ pub fn newest_conf(etcd: &EtcdModel) -> Option<Conf> {
     if let Some(leader) = etcd.serving_leader() {
         return etcd.nodes[&leader].running.as_ref().map(|r| r.conf.clone());
     }
-    let logs = etcd
-        .nodes
-        .values()
-        .flat_map(|n| n.volumes.values())
-        .filter_map(Data::wal);
-    let ours = logs.filter(|w| w.cluster != FOREIGN);
-    let newest = ours.max_by_key(|w| w.commit)?;
+    committed_conf(etcd, |cluster| cluster != FOREIGN)
+}
+
+/// The members that a quorum has agreed on, whoever has applied that yet.
+pub fn committed_conf(etcd: &EtcdModel, ours: impl Fn(ClusterId) -> bool) -> Option<Conf> {
+    let volumes = etcd.nodes.values().flat_map(|n| n.volumes.values());
+    let logs = volumes.filter_map(Data::wal).filter(|w| ours(w.cluster));
+    let newest = logs.max_by_key(|w| w.commit)?;
     let mut conf = Conf::default();
     for entry in &newest.log[..newest.commit] {
         let _ = conf.apply(entry.kind);

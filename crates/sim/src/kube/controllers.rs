@@ -18,6 +18,7 @@ use super::kubelet::{Phase, Running};
 use super::volume::{AtGate, Purpose, Volume, is_blank};
 use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::{As, Place};
+use crate::user::Settings;
 
 /// How long a look waits for the volume.
 const LOOK_PATIENCE: u64 = 70;
@@ -224,6 +225,7 @@ impl KubeWorld {
                         config: note(CONFIG_ANNOTATION),
                         reached: note(REACHED_ANNOTATION),
                     },
+                    settings: settings_of(&pod),
                     phase: Phase::Coming,
                     due: now + self.rng.u64(1..10),
                     report: None,
@@ -317,6 +319,11 @@ impl KubeWorld {
                 if pod.runs() {
                     self.etcd.stop(place);
                 }
+                if let Phase::Hanging { first: true, .. } = pod.phase
+                    && let Some(volume) = pod.claim.as_ref().and_then(|c| self.volumes.get_mut(c))
+                {
+                    volume.came_to_nothing(pod.purpose.generation);
+                }
                 self.unlock(pod);
                 if !pod.ghost {
                     self.api.remove::<Pod>(&pod.name);
@@ -356,7 +363,7 @@ impl KubeWorld {
             return;
         };
         self.on_volume(pod, &mut volume);
-        if !pod.runs() && volume.lock.as_deref() == Some(&pod.purpose.pod) {
+        if !pod.holds_volume() && volume.lock.as_deref() == Some(&pod.purpose.pod) {
             volume.lock = None;
         }
         if pod.runs() && self.etcd.nodes[&place].wal().is_some_and(|w| !w.log.is_empty()) {
@@ -493,7 +500,16 @@ impl KubeWorld {
                 "FromData"
             },
         );
-        let started = if crashes {
+        self.judge_settings(pod);
+        if pod.settings == Settings::Hang {
+            self.reached("stage", "Hangs");
+            self.log.event("etcd", format_args!("{} hangs", pod.name));
+            volume.lock = Some(pod.purpose.pod.clone());
+            let first = way == Way::First;
+            pod.phase = Phase::Hanging { since: now, first };
+            return;
+        }
+        let started = if crashes || pod.settings == Settings::End {
             Err("exit 2")
         } else {
             self.etcd.start(place, generation, &flags, pod.purpose.version)
@@ -542,4 +558,14 @@ impl KubeWorld {
             self.broke(KubeBreak::FirstOnUsed, what);
         }
     }
+}
+
+/// What etcd makes of the settings of a pod: of those that the user tries, some are not good for it.
+fn settings_of(pod: &Pod) -> Settings {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut options = containers.flat_map(|c| c.args.iter().flatten().chain(c.command.iter().flatten()));
+    let flag = |s: &Settings| format!("--snapshot-count={}", s.snapshot_count());
+    let bad = [Settings::End, Settings::Hang];
+    let found = options.find_map(|o| bad.into_iter().find(|s| *o == flag(s)));
+    found.unwrap_or(Settings::Good)
 }

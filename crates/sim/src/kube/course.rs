@@ -39,6 +39,7 @@ pub fn run(seed: u64, dies_after: Option<u32>, log: bool) -> Course {
         replicas,
         version,
         reason: 0,
+        settings: crate::user::Settings::Good,
         paused: false,
         storage: 1,
     });

@@ -17,6 +17,7 @@ use super::operator::{KINDS, Operator};
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};
 use crate::fault::change_pending;
+use crate::user::Settings;
 
 /// The versions a user may ask for.
 pub const VERSIONS: [Version; 4] = [
@@ -169,7 +170,11 @@ impl KubeWorld {
     }
 
     fn edit(&mut self) {
-        match self.rng.u8(..11) {
+        match self.rng.u8(..13) {
+            11..13 => {
+                let all = [Settings::Good, Settings::End, Settings::Hang];
+                self.wants.settings = all[self.rng.usize(..all.len())];
+            }
             0..5 => self.wants.replicas = self.rng.u32(1..=5),
             5..7 => {
                 let next = VERSIONS[self.rng.usize(..VERSIONS.len())];
@@ -393,6 +398,8 @@ impl KubeWorld {
             if pod.runs() {
                 self.etcd.kill(Place(pod.ordinal.0));
             }
+            // Nobody saw its end.
+            self.stranded |= matches!(pod.phase, Phase::Hanging { first: true, .. });
             if let Some(volume) = pod.claim.as_ref().and_then(|c| self.volumes.get_mut(c)) {
                 volume.lock = None;
             }
@@ -447,6 +454,7 @@ impl KubeWorld {
             operator.loses_answers = 0;
         }
         self.wants.paused = false;
+        self.wants.settings = Settings::Good;
         self.apply_wants();
     }
 }

@@ -7,11 +7,12 @@ use quorate_core::model::Ordinal;
 use quorate_core::plan::BlockReason;
 use quorate_operator::requests::effect::{Effect, Kind};
 
-use super::kubelet::Phase;
+use super::kubelet::{Phase, Running};
 use super::operator::Operator;
 use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::{Data, Place};
 use crate::fault::newest_conf;
+use crate::user::Settings;
 
 impl KubeWorld {
     /// A claim is about to go with what is on its volume: no member that still belongs to the cluster may be on it.
@@ -62,6 +63,36 @@ impl KubeWorld {
         if goes && voter && self.etcd.serves(Place(ordinal.0)) {
             let what = format!("{effect}, although the claim of the voter {name} goes with it");
             self.broke(KubeBreak::ClaimLost, what);
+        }
+    }
+
+    /// A member is started. While others serve, settings that etcd does not serve with reach one voter only.
+    pub(super) fn judge_settings(&mut self, pod: &Running) {
+        if pod.settings == Settings::Good {
+            return;
+        }
+        let Some(conf) = newest_conf(&self.etcd) else {
+            return;
+        };
+        let votes = |o: Ordinal| conf.voters().any(|(_, m)| m.place == Place(o.0));
+        let fails = |p: &Running| p.settings == pod.settings && !p.runs() && p.through.is_some() && !p.ghost;
+        let mut others = self.pods.values().filter(|p| p.ordinal != pod.ordinal);
+        let other = others.find(|p| votes(p.ordinal) && fails(p)).map(|p| p.ordinal);
+        if let Some(other) = other.filter(|_| votes(pod.ordinal) && self.etcd.serving_leader().is_some()) {
+            let what = format!("{} is started with what {other} does not serve with", pod.name);
+            self.broke(KubeBreak::SettingsSpread, what);
+        }
+    }
+
+    /// A person does what a block asks for: changes what does not serve. If it would by now, saying so again is a change.
+    pub(super) fn change_what_fails(&mut self) {
+        let fails = [BlockReason::NewSettingsFail, BlockReason::NewVersionFails];
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let told = plan.is_some_and(|p| p.blocks.iter().any(|b| fails.contains(&b.reason)));
+        if told && self.api.now.is_multiple_of(64) {
+            self.wants.reason = self.wants.reason.wrapping_add(1);
+            self.apply_wants();
+            self.reached("stage", "ChangedWhatFails");
         }
     }
 

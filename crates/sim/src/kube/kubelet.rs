@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::api::time;
 use super::volume::{Purpose, Through};
+use crate::user::Settings;
 
 /// How far a pod has got.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,12 @@ pub enum Phase {
     Running {
         since: u64,
     },
+    /// With its settings etcd runs, and never answers.
+    Hanging {
+        since: u64,
+        /// It is a first start.
+        first: bool,
+    },
     /// etcd ended; it is started again at this tick.
     Ended {
         again: u64,
@@ -52,6 +59,8 @@ pub struct Running {
     pub claim: Option<String>,
     /// What it was made for.
     pub purpose: Purpose,
+    /// What etcd makes of its settings.
+    pub settings: Settings,
     /// How far it has got.
     pub phase: Phase,
     /// Nothing happens before this tick.
@@ -84,6 +93,11 @@ fn container(name: &str, state: Value, last: Option<Value>) -> Value {
 impl Running {
     pub fn ip(&self) -> String {
         format!("ip-{}", self.purpose.pod)
+    }
+
+    /// Is its process on its volume?
+    pub fn holds_volume(&self) -> bool {
+        self.runs() || matches!(self.phase, Phase::Hanging { .. })
     }
 
     /// Does etcd run in it?
@@ -136,7 +150,9 @@ impl Running {
         }
         match &self.phase {
             Phase::Launching { .. } => etcd = json!({"running": {"startedAt": time(self.due)}}),
-            Phase::Running { since } => etcd = json!({"running": {"startedAt": time(*since)}}),
+            Phase::Running { since } | Phase::Hanging { since, .. } => {
+                etcd = json!({"running": {"startedAt": time(*since)}})
+            }
             Phase::Ended {
                 at, why, backs_off, ..
             } => {
@@ -152,7 +168,7 @@ impl Running {
         }
         let up = matches!(
             self.phase,
-            Phase::Launching { .. } | Phase::Running { .. } | Phase::Ended { .. }
+            Phase::Launching { .. } | Phase::Running { .. } | Phase::Hanging { .. } | Phase::Ended { .. }
         );
         json!({
             "phase": if up { "Running" } else { "Pending" },

@@ -18,6 +18,7 @@ use super::volume::Volume;
 use crate::checkers::{Clusters, Writes};
 use crate::etcd::{EtcdModel, Note, Place};
 use crate::log::EventLog;
+use crate::user::Settings;
 
 /// So many ticks the healed world has to come right.
 const HEALED_TICKS_MAX: u64 = 4000;
@@ -38,6 +39,8 @@ pub enum KubeBreak {
     FirstOnUsed,
     /// A claim went with the data of a member.
     ClaimLost,
+    /// Settings that one voter does not serve with reached another.
+    SettingsSpread,
     /// A volume was started that was put back to an earlier state, which could be known.
     RolledBackStarted,
     /// A volume was called rolled back that was not.
@@ -58,6 +61,7 @@ pub struct Wants {
     pub reason: u8,
     /// How large the volumes are, in GiB.
     pub storage: u32,
+    pub settings: Settings,
     /// Nothing is to be done.
     pub paused: bool,
 }
@@ -126,6 +130,7 @@ impl KubeWorld {
             version: versions[rng.usize(..versions.len())],
             reason: 0,
             storage: 1,
+            settings: Settings::Good,
             paused: false,
         };
         let trouble = Trouble::of(&mut rng);
@@ -204,6 +209,7 @@ impl KubeWorld {
                 "version": self.wants.version.to_string(),
                 "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": format!("{}Gi", self.wants.storage)}}}},
                 "forceRedeploymentReason": format!("r{}", self.wants.reason),
+                "options": {"snapshotCount": self.wants.settings.snapshot_count()},
                 "paused": self.wants.paused,
             },
         }))
@@ -244,6 +250,7 @@ impl KubeWorld {
         let mut quiet = 0;
         for _ in 0..HEALED_TICKS_MAX {
             self.delete_foreign_storage();
+            self.change_what_fails();
             self.tick();
             if !self.breaks.is_empty() {
                 return;

@@ -23,6 +23,14 @@ pub fn url(n: u32) -> PeerUrl {
     PeerUrl(format!("https://127.0.0.1:{}", 2380 + 2 * n))
 }
 
+/// That version, with the settings of a fixture.
+pub fn setup(version: Version) -> Setup {
+    Setup {
+        version,
+        config: "c".into(),
+    }
+}
+
 pub struct Fixture {
     pub spec: Spec,
     pub observed: Observed,
@@ -42,6 +50,7 @@ impl Fixture {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
+            source: None,
         };
         let observed = Observed {
             login_refused: None,

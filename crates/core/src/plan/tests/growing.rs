@@ -349,7 +349,7 @@ fn the_place_of_a_member_that_is_gone_is_taken_away_and_then_its_storage() {
     *f.view(2) = SlotView {
         volume: Volume::Unknown,
         place: Place::Unfit,
-        made_for: Some(V),
+        made_for: Some(setup(V)),
         storage: storage(Some((0, true))),
         ..Fixture::vacant(2)
     };

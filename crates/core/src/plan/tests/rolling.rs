@@ -16,6 +16,7 @@ fn running(f: &mut Fixture, n: u32, version: Version) {
     *v = version;
     *config = "c".into();
     f.view(n).status.as_mut().unwrap().version = version;
+    f.memory.slots.get_mut(&o(n)).unwrap().served_as = Some(setup(version));
 }
 
 #[test]
@@ -38,10 +39,13 @@ fn a_version_change_restarts_one_member_at_a_time_from_the_top_the_leader_handed
     f.observed.quorum.as_mut().unwrap().members.pop();
     f.memory.slots.insert(o(2), slot);
     running(&mut f, 2, next);
+    f.memory.slots.get_mut(&o(2)).unwrap().served_as = Some(setup(V));
     f.view(2).status.as_mut().unwrap().healthy = false;
     let plan = f.plan();
     assert_eq!(plan.steps.len(), 0, "the next only when this one is well");
     f.view(2).status.as_mut().unwrap().healthy = true;
+    assert_eq!(f.plan().steps.len(), 0, "and has been for a while");
+    f.later(crate::plan::pace::STABLE);
     assert_eq!(f.steps(), ["stop member 1"]);
 }
 

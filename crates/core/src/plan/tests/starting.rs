@@ -288,14 +288,14 @@ fn a_place_for_another_version_is_made_anew() {
     f.kill(1).view(1).place = Place::Preparing {
         why: "no such image".to_owned(),
     };
-    f.view(1).made_for = Some(Version::new(3, 6, 99));
+    f.view(1).made_for = Some(setup(Version::new(3, 6, 99)));
     f.view(1).volume = Volume::Unknown;
     assert_eq!(f.steps(), ["take the place of member 1 away"]);
     f.view(1).place = Place::Absent;
     f.view(1).made_for = None;
     assert_eq!(f.steps(), [format!("make a place for member 1 (g0), etcd {V}")]);
     f.view(1).place = Place::Unfit;
-    f.view(1).made_for = Some(V);
+    f.view(1).made_for = Some(setup(V));
     assert_eq!(
         f.steps(),
         ["take the place of member 1 away"],

@@ -125,6 +125,7 @@ fn start(version: Version) -> Step {
         generation: Generation(0),
         how,
         version,
+        config: "config-0".to_owned(),
     }
 }
 
@@ -211,6 +212,7 @@ fn a_place_is_an_etcd_peer_made_for_what_is_asked() {
         ordinal: Ordinal(0),
         generation: Generation(3),
         version: V,
+        config: "config-0".to_owned(),
     };
     let nothing = SlotObjects::default();
     let requests = effects(nothing, &Memory::default(), &provide).unwrap();
@@ -261,9 +263,71 @@ fn nothing_is_started_or_made_where_there_is_something_else() {
         ordinal: Ordinal(0),
         generation: Generation(3),
         version: V,
+        config: "config-0".to_owned(),
     };
     for step in [start(newer), provide] {
         let refused = effects(slot(&[], None), &memory(Mark::Started), &step);
         assert!(refused.unwrap_err().contains("made for something else"));
     }
+}
+
+#[test]
+fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
+    use quorate_core::memory::Good;
+    use quorate_core::model::{Setup, Source};
+    let spec = json!({
+        "replicas": 1, "version": "3.6.1", "options": {"snapshotCount": 777},
+        "storage": {"volumeClaimTemplate": {
+            "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}},
+        }},
+        "podTemplate": {"priorityClassName": "before"},
+    });
+    let good = Good {
+        setup: Setup {
+            version: V,
+            config: "before".to_owned(),
+        },
+        source: Some(Source {
+            manifest: spec.to_string(),
+            trust: String::new(),
+        }),
+    };
+    let memory = Memory {
+        good: Some(good),
+        ..memory(Mark::Started)
+    };
+    let provide = |config: &str| Step::Provide {
+        ordinal: Ordinal(0),
+        generation: Generation(0),
+        version: V,
+        config: config.to_owned(),
+    };
+    let requests = effects(SlotObjects::default(), &memory, &provide("before")).unwrap();
+    let [Effect::Create(Object::Peer(made))] = &requests.effects[..] else {
+        panic!("{:?}", requests.effects);
+    };
+    assert_eq!(made.spec.start.clone().unwrap().config, "before");
+    let template = made.spec.pod_template.clone().unwrap();
+    assert_eq!(template.priority_class_name.as_deref(), Some("before"));
+    let unknown = effects(SlotObjects::default(), &memory, &provide("another"));
+    assert!(unknown.unwrap_err().contains("not known any more"));
+    // And so is what the ReplicaSet makes of it.
+    let ground = Ground0::new();
+    let mut objects = Objects::default();
+    let only = SlotObjects {
+        peer: Some(Peer {
+            config: "before".to_owned(),
+            ..peer()
+        }),
+        ..SlotObjects::default()
+    };
+    objects.slots.insert(Ordinal(0), only);
+    let whole = crate::cluster::upkeep::Whole::default();
+    let made = crate::cluster::upkeep::upkeep(&ground.context(), &memory, &objects, &whole, None);
+    let set = made.effects.iter().find_map(|effect| match effect {
+        Effect::Create(Object::Set(set)) => serde_json::to_string(set).ok(),
+        _ => None,
+    });
+    let set = set.expect("a ReplicaSet");
+    assert!(set.contains("--snapshot-count=777"), "{set}");
 }

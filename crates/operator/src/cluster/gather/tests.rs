@@ -1,5 +1,5 @@
 use quorate_core::Memory;
-use quorate_core::model::{Ordinal, PeerUrl, Place, Spec, Time, Version};
+use quorate_core::model::{Ordinal, PeerUrl, Place, Time};
 use serde_json::{Value, json};
 
 use super::*;
@@ -42,22 +42,11 @@ fn whose_a_peer_is_decides_what_becomes_of_it() {
         peer: Some(other),
         ..Default::default()
     };
-    let spec = Spec {
-        name: "c".to_owned(),
-        replicas: 1,
-        version: Version::new(3, 6, 1),
-        config: String::new(),
-        paused: false,
-        frozen: None,
-        accept_rolled_back: None,
-        storage: None,
-    };
     let memory = Memory::default();
     let view = slot.view(
         &Names::of("n", "c"),
         Ordinal(0),
         PeerUrl(String::new()),
-        &spec,
         &memory,
         Time(1),
     );

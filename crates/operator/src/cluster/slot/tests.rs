@@ -8,19 +8,6 @@ use crate::cluster::pod_state::tests::{at_the_gate, data, etcd_in, pod, report};
 
 const NOW: Time = Time(1_767_225_700_000);
 
-fn spec() -> Spec {
-    Spec {
-        name: "c".to_owned(),
-        replicas: 1,
-        version: Version::new(3, 6, 1),
-        config: "config-0".to_owned(),
-        paused: false,
-        frozen: None,
-        accept_rolled_back: None,
-        storage: None,
-    }
-}
-
 fn names() -> Names {
     Names::of("ns", "c")
 }
@@ -68,7 +55,6 @@ fn view(slot: &SlotObjects, memory: &Memory) -> SlotView {
         &names(),
         Ordinal(0),
         PeerUrl("http://c-0".to_owned()),
-        &spec(),
         memory,
         NOW,
     )
@@ -246,7 +232,13 @@ fn what_was_made_for_something_else_is_no_place() {
     let parked = at_the_gate(&report(data(), None));
     let mut other = slot(&[parked]);
     other.peer.as_mut().unwrap().config = "config-1".to_owned();
-    assert_eq!(view(&other, &known()).place, Place::Unfit);
+    let made_for = view(&other, &known())
+        .made_for
+        .expect("an EtcdPeer is made for something");
+    assert_eq!(
+        (made_for.version, made_for.config.as_str()),
+        (peer().version, "config-1")
+    );
     other.peer = Some(Peer {
         generation: Generation(1),
         ..peer()
@@ -274,14 +266,7 @@ fn a_refused_pod_is_made_anew_after_a_while() {
     let refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
     let at = |now| {
         refused
-            .view(
-                &names(),
-                Ordinal(0),
-                PeerUrl(String::new()),
-                &spec(),
-                &known(),
-                now,
-            )
+            .view(&names(), Ordinal(0), PeerUrl(String::new()), &known(), now)
             .place
     };
     let created = refused.pods[0].created.0;

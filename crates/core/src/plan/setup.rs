@@ -1,0 +1,374 @@
+//! As what a member is started: as is wanted, or as the cluster last served.
+//!
+//! A change of version or settings reaches a member in its turn. If that member does not serve with it, the change is
+//! rejected: the member goes back to what served, and no other is touched until the user wants something else.
+//!
+//! Never: a member taken back to an older minor than was started on its data; a member that served stopped for a change
+//! that another does not serve with.
+
+use super::pass::Pass;
+use super::{BlockReason, Step, pace};
+use crate::memory::{Disturbance, Good, Mark, Rejected, Slot};
+use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, VersionPath, Volume, quorum};
+
+impl Pass<'_> {
+    /// What the cluster last served with, if that is not what is wanted and the ground can build it.
+    fn good(&self) -> Option<&Good> {
+        let good = self.memory.good.as_ref()?;
+        let (then, now) = (good.source.as_ref()?, self.spec.source.as_ref()?);
+        let differs = good.setup != self.spec.setup() && then.manifest != now.manifest;
+        (differs && then.trust == now.trust).then_some(good)
+    }
+
+    /// Why what is wanted is not tried any more, if so.
+    pub fn rejected(&self) -> Option<&Rejected> {
+        let rejected = self.memory.rejected.as_ref();
+        rejected.filter(|r| r.setup == self.spec.setup())
+    }
+
+    /// Since when a slot's turn for what is wanted lasts.
+    pub fn in_turn(&self, ordinal: Ordinal) -> Option<Time> {
+        let disturbance = self.disturbance_of(ordinal);
+        disturbance.filter(|d| !d.settle && !d.again).map(|d| d.since)
+    }
+
+    /// As what a slot is started now; `joins` if as a member that was just added.
+    pub fn setup(&self, ordinal: Ordinal, joins: bool) -> Setup {
+        let back = if joins {
+            self.good().map(|good| good.setup.clone())
+        } else if self.memory.cluster.is_none() && self.memory.slot(ordinal).mark != Mark::Started {
+            None
+        } else {
+            self.back(ordinal).filter(|_| !self.takes_wanted(ordinal))
+        };
+        let version = match &back {
+            _ if joins => self.join_version(),
+            Some(back) => back.version,
+            None => self.start_version(ordinal),
+        };
+        Setup {
+            version,
+            config: back.map_or_else(|| self.spec.config.clone(), |good| good.config),
+        }
+    }
+
+    /// What a slot can go back to: never to an older version than its data may be of, but then to the settings.
+    fn back(&self, ordinal: Ordinal) -> Option<Setup> {
+        let (good, slot) = (self.good()?.setup.clone(), self.memory.slot(ordinal));
+        let version = slot
+            .version
+            .map_or(good.version, |newest| newest.min(good.version));
+        let floor = slot.floor();
+        let open = floor.is_none_or(|floor| self.guards.version(floor, version) == VersionPath::Allowed);
+        let version = slot.version.filter(|_| !open).unwrap_or(version);
+        let back = Setup {
+            version,
+            config: good.config,
+        };
+        (back != self.wanted_at(ordinal)).then_some(back)
+    }
+
+    /// Is a slot to be started as is wanted, rather than as the cluster served?
+    fn takes_wanted(&self, ordinal: Ordinal) -> bool {
+        if self.rejected().is_some() {
+            return false;
+        }
+        let fails = self.memory.slot(ordinal).fails;
+        // One that does not come up as it served is tried as is wanted every other time: that may be the cure. While the
+        // others serve, not beside one that is tried already.
+        let free = self.quorum().is_none() || self.memory.disturbance.is_none();
+        let cure = free && fails >= pace::GOOD_TRIES && fails % 2 == 1;
+        self.served_as_wanted(ordinal) || self.in_turn(ordinal).is_some() || cure
+    }
+
+    /// What a slot should run as. Where members cannot go to the wanted version, they get the wanted settings all the same.
+    fn wanted_at(&self, ordinal: Ordinal) -> Setup {
+        let slot = self.memory.slot(ordinal);
+        let stays = slot.started.map(|s| s.version).or(slot.version);
+        let version = stays.filter(|_| !self.version_is_open());
+        Setup {
+            version: version.unwrap_or(self.spec.version),
+            config: self.spec.config.clone(),
+        }
+    }
+
+    fn served_as_wanted(&self, ordinal: Ordinal) -> bool {
+        self.memory.slot(ordinal).served_as == Some(self.wanted_at(ordinal))
+    }
+
+    /// The version that new members should have: one that has served.
+    pub fn aim(&self) -> Version {
+        self.good().map_or(self.spec.version, |good| good.setup.version)
+    }
+
+    /// Decides whether what is wanted is rejected, and says so for as long as it is.
+    pub fn judge_change(&mut self) {
+        let wanted = self.spec.setup();
+        let serves = |r: &Rejected| {
+            let view = self.view(r.member);
+            view.is_some_and(|view| healthy(view) && runs(view) == Some(self.wanted_at(r.member)))
+        };
+        if (self.memory.rejected.as_ref()).is_some_and(|r| r.setup != wanted || serves(r)) {
+            self.memory.rejected = None;
+        }
+        if self.memory.rejected.is_none() {
+            let mut slots = self.ordinals().into_iter();
+            let failing = slots.find_map(|o| Some((o, self.fails_as_wanted(o)?)));
+            if let Some((member, why)) = failing {
+                if self.back(member).is_some() {
+                    // What it failed at says nothing of what it is started as from now on.
+                    let slot = self.slot_mut(member);
+                    (slot.starts, slot.fails) = (0, 0);
+                }
+                self.memory.rejected = Some(Rejected {
+                    setup: wanted,
+                    member,
+                    why,
+                });
+            }
+        }
+        self.tell_rejected();
+    }
+
+    fn tell_rejected(&mut self) {
+        let Some(Rejected { member, why, .. }) = self.rejected().cloned() else {
+            return;
+        };
+        let slot = self.memory.slot(member);
+        let before = self.memory.good.as_ref().map(|good| good.setup.version);
+        let before = before.or(slot.served).filter(|v| *v != self.spec.version);
+        let (reason, what) = match before {
+            Some(_) => (
+                BlockReason::NewVersionFails,
+                format!("as etcd {}", self.spec.version),
+            ),
+            None => (BlockReason::NewSettingsFail, "with the new settings".to_owned()),
+        };
+        let then = match (self.good(), self.back(member)) {
+            (Some(_), Some(_)) => "it is run as before, and no other is touched".to_owned(),
+            (Some(good), None) => format!(
+                "it cannot go back to etcd {}, for a newer one may have changed its data; no other is touched",
+                good.setup.version
+            ),
+            (None, _) => "no other is touched".to_owned(),
+        };
+        let name = self.spec.member_name(member);
+        let detail = format!("{name} does not serve {what}; {then}: {why}");
+        self.block(reason, Some(member), detail);
+    }
+
+    /// How it shows that a member does not serve as is wanted, if the change is to blame and not its data: it served as
+    /// something else just before.
+    fn fails_as_wanted(&self, ordinal: Ordinal) -> Option<String> {
+        let (slot, view) = (self.memory.slot(ordinal), self.view(ordinal)?);
+        let turn = self.in_turn(ordinal);
+        if self.served_as_wanted(ordinal) || !(turn.is_some() || self.has_no_choice(&slot)) {
+            return None;
+        }
+        let wanted = self.wanted_at(ordinal);
+        let as_wanted = slot.started.as_ref() == Some(&wanted);
+        let late = |since: Time| self.elapsed(since) >= pace::COME_UP && since <= self.now;
+        let minutes = pace::COME_UP.as_secs() / 60;
+        let ends = slot.fails.max(slot.starts);
+        match &view.process {
+            Process::Stopped { last: Some(exit) }
+                if turn.is_some()
+                    && as_wanted
+                    && !exit.asked
+                    && view.cannot_start.is_some()
+                    && self.not_lost(ordinal) =>
+            {
+                let why = hindrance(view).unwrap_or_default();
+                Some(format!("it ended, {}{why}", exit.how))
+            }
+            Process::Stopped { last: Some(exit) }
+                if as_wanted && ends >= pace::CRASH_LIMIT && !exit.asked && self.not_lost(ordinal) =>
+            {
+                Some(format!("it ended {ends} times, {}", exit.how))
+            }
+            Process::Stopped { .. } if turn.is_some_and(late) && self.not_lost(ordinal) => {
+                let why = hindrance(view).unwrap_or_default();
+                Some(format!("it could not be started for {minutes} minutes{why}"))
+            }
+            Process::Running { .. }
+                if turn.is_some()
+                    && runs(view).as_ref() == Some(&wanted)
+                    && self.ill_for_long(ordinal)
+                    && self.can_be_stopped(ordinal) =>
+            {
+                Some(format!("it runs and has not served for {minutes} minutes"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Can it only be started as is wanted, because nobody knows how to build what it served with?
+    fn has_no_choice(&self, slot: &Slot) -> bool {
+        let served_else = |served: &Setup| served.config != self.spec.config;
+        self.good().is_none() && slot.served_as.as_ref().is_some_and(served_else)
+    }
+
+    /// Its data is there, as far as anyone can see.
+    fn not_lost(&self, ordinal: Ordinal) -> bool {
+        let volume = self.view(ordinal).map(|v| &v.volume);
+        matches!(volume, Some(Volume::Data { .. } | Volume::Unknown))
+    }
+
+    /// Has it failed at what is rejected by now, and not been started as anything else since? Then its data is not to blame.
+    pub fn failed_at_rejected(&self, ordinal: Ordinal) -> bool {
+        let as_wanted = self.memory.slot(ordinal).started == Some(self.wanted_at(ordinal));
+        self.rejected().is_some() && as_wanted && self.not_lost(ordinal)
+    }
+
+    /// Was it last started as something it never served as, and could be as what it did? Then its data is not to blame yet.
+    pub fn failed_at_unproven(&self, ordinal: Ordinal) -> bool {
+        let slot = self.memory.slot(ordinal);
+        let unproven = slot.served_as.is_some() && slot.started.is_some() && slot.served_as != slot.started;
+        unproven && self.back(ordinal) == slot.served_as && self.not_lost(ordinal)
+    }
+
+    /// Is a member that runs with the wanted settings still being tried? It is until it has served for a while.
+    pub fn on_trial(&self, ordinal: Ordinal) -> bool {
+        let served = self.memory.slot(ordinal).served_as;
+        let runs = self.view(ordinal).and_then(runs);
+        runs.is_some_and(|runs| runs.config == self.spec.config && served.is_some_and(|s| s != runs))
+    }
+
+    /// Can the others do without a voter that does not serve as what it never served as? While a quorum answers, they must be
+    /// one. While none does, and has not for a while, those that may serve unseen must be none even with it.
+    fn can_be_stopped(&self, ordinal: Ordinal) -> bool {
+        if let Some(voter) = self.voters().into_iter().find(|k| k.ordinal == Some(ordinal)) {
+            return self.guards.restart(self.others(voter.listed.id));
+        }
+        if self.quorum().is_some() || self.foreign_quorum {
+            return false;
+        }
+        let members = self.ordinals().into_iter().filter(|o| self.may_vote(*o));
+        let members: Vec<Ordinal> = members.collect();
+        let forming = self.memory.cluster.is_none();
+        let votes = |o: &&Ordinal| forming || self.memory.slot(**o).voter;
+        let voters = members.iter().filter(votes).count();
+        let serving = members.iter().filter(|o| self.may_serve_unseen(**o)).count();
+        let silent = self.memory.slot(ordinal).unanswered.0 >= pace::UNANSWERED.1;
+        members == [ordinal] || (silent && serving < quorum(voters))
+    }
+
+    /// Is it a voter, or may have become one since a quorum last answered? While a cluster forms its first members are.
+    fn may_vote(&self, ordinal: Ordinal) -> bool {
+        match (self.memory.cluster, &self.memory.bootstrap) {
+            (None, Some(bootstrap)) => bootstrap.members.contains_key(&ordinal),
+            _ => self.memory.slot(ordinal).member.is_some(),
+        }
+    }
+
+    fn ill_for_long(&self, ordinal: Ordinal) -> bool {
+        let since = self.memory.slot(ordinal).ill_since;
+        since.is_some_and(|since| since <= self.now && self.elapsed(since) >= pace::COME_UP)
+    }
+
+    fn may_serve_unseen(&self, ordinal: Ordinal) -> bool {
+        let (slot, Some(view)) = (self.memory.slot(ordinal), self.view(ordinal)) else {
+            return true;
+        };
+        let serves = match &view.status {
+            Some(_) => slot.leaderless.0 < pace::LEADERLESS.1,
+            None => slot.unanswered.0 < pace::UNANSWERED.1,
+        };
+        !matches!(view.process, Process::Stopped { .. }) && serves
+    }
+
+    /// Stops a voter that does not serve, and never has as what it runs, if it should run as something else: because that
+    /// was rejected, or the user took it back. True if it does.
+    pub fn restart_unproven(&mut self) -> bool {
+        // Without a quorum, one that is disturbed and runs can wait for others to come up; one that lost its data cannot come up.
+        let waits = |o: Ordinal| self.quorum().is_none() && !(self.stopped(o) && self.not_lost(o));
+        let other = self.memory.disturbance.as_ref().map(|d| d.ordinal);
+        let other = other.filter(|o| !waits(*o));
+        let another = |o: Ordinal| other.is_some_and(|other| other != o);
+        let found = self
+            .ordinals()
+            .into_iter()
+            .filter_map(|o| Some((o, self.unproven_since(o)?)))
+            .find(|(o, _)| !another(*o) && !self.deletion_pending(*o) && self.can_be_stopped(*o));
+        let Some((ordinal, since)) = found else {
+            return false;
+        };
+        self.memory.disturbance = Some(Disturbance {
+            ordinal,
+            since: self.now,
+            settle: false,
+            again: false,
+        });
+        self.slot_mut(ordinal).ill_since = None;
+        self.step(Step::Stop { ordinal, since });
+        true
+    }
+
+    /// Since when the process of a voter runs, if it does not serve, never has as what it is, and is not to be that.
+    fn unproven_since(&self, ordinal: Ordinal) -> Option<Time> {
+        let (view, slot) = (self.view(ordinal)?, self.memory.slot(ordinal));
+        let Process::Running {
+            since, generation, ..
+        } = &view.process
+        else {
+            return None;
+        };
+        let runs = runs(view)?;
+        let votes = self.memory.slot(ordinal).voter || self.quorum().is_none();
+        let member = votes && self.may_vote(ordinal) && *generation == slot.generation;
+        let served_else = slot.served_as.as_ref() != Some(&runs);
+        // What is wanted has its time to come up.
+        let tried =
+            runs == self.wanted_at(ordinal) && self.rejected().is_none() && !self.ill_for_long(ordinal);
+        // Without a quorum, who answers waits for the others.
+        let silent = self.quorum().is_some() || view.status.is_none();
+        // One whose data was deleted under it may be the last that has it.
+        let whole = slot.mark != Mark::Started || self.not_lost(ordinal);
+        let unproven = member && served_else && !healthy(view) && !tried && silent && whole;
+        (unproven && self.setup(ordinal, false) != runs).then_some(*since)
+    }
+
+    /// Every voter has served as is wanted: that is what to go back to from now on. Where nothing else is known, what one
+    /// has served with will do.
+    pub fn learn_good(&mut self) {
+        let voters = self.voters().into_iter().filter_map(|k| k.ordinal);
+        let voters: Vec<Ordinal> = voters.filter(|o| self.spec.wants(*o)).collect();
+        let newest = voters
+            .iter()
+            .map(|o| self.wanted_at(*o))
+            .max_by_key(|w| w.version);
+        let served = voters.iter().filter(|o| self.served_as_wanted(**o)).count();
+        let trust = |good: &Good| good.source.as_ref().map(|source| source.trust.clone());
+        let source = self.spec.source.clone();
+        let known = self.memory.good.as_ref().and_then(trust);
+        let nothing = known.is_none() || known != source.as_ref().map(|source| source.trust.clone());
+        let enough = served == voters.len() || (nothing && served > 0);
+        if let Some(setup) = newest.filter(|_| enough) {
+            self.memory.good = Some(Good { setup, source });
+        }
+    }
+}
+
+fn healthy(view: &SlotView) -> bool {
+    view.status.as_ref().is_some_and(|s| s.healthy)
+}
+
+/// As what its process runs.
+fn runs(view: &SlotView) -> Option<Setup> {
+    let Process::Running { version, config, .. } = &view.process else {
+        return None;
+    };
+    Some(Setup {
+        version: *version,
+        config: config.clone(),
+    })
+}
+
+/// What keeps a member from being started, for the end of a sentence.
+fn hindrance(view: &SlotView) -> Option<String> {
+    let why = match &view.place {
+        Place::Preparing { why } => Some(why),
+        _ => view.cannot_start.as_ref(),
+    };
+    why.map(|why| format!(", {why}"))
+}

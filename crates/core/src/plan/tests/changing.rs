@@ -1,0 +1,448 @@
+//! Changes that do not serve: stopped at their first member, which goes back to what served.
+
+use std::time::Duration;
+
+use super::fixture::*;
+use crate::model::*;
+use crate::plan::{Plan, Step, pace};
+
+/// What members do when they are started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Serve,
+    /// It ends at once.
+    End,
+    /// It runs and does not answer.
+    Hang,
+}
+
+/// The user wants this.
+fn want(f: &mut Fixture, version: Version, config: &str) {
+    (f.spec.version, f.spec.config) = (version, config.to_owned());
+    f.spec.source = Some(Source {
+        manifest: format!("{version} {config}"),
+        trust: "ca".to_owned(),
+    });
+}
+
+/// A cluster that has served as the fixture says, led by member 0.
+fn served(replicas: u32) -> Fixture {
+    let mut f = Fixture::healthy(replicas);
+    want(&mut f, V, "c");
+    f.plan();
+    let good = f.memory.good.as_ref().expect("all serve");
+    assert_eq!(good.setup, setup(V));
+    f
+}
+
+/// Plans, and does what the plan says: members that are started do as `does` has it for what they are started as.
+fn pass(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> Plan {
+    let plan = f.later(Duration::from_secs(1)).plan();
+    for step in &plan.steps {
+        let (at, voters) = (f.now, f.observed.quorum.as_ref().map_or(3, |q| q.members.len()));
+        match step {
+            Step::Stop { ordinal, .. } => {
+                f.kill(ordinal.0);
+                let Process::Stopped { last: Some(exit) } = &mut f.view(ordinal.0).process else {
+                    panic!()
+                };
+                exit.asked = true;
+            }
+            Step::Start {
+                ordinal,
+                version,
+                config,
+                generation,
+                ..
+            } => {
+                let does = does(*version, config);
+                let view = f.view(ordinal.0);
+                if does == Does::End {
+                    view.process = Process::Stopped {
+                        last: Some(Exit {
+                            at,
+                            asked: false,
+                            how: "exit code 1; last logged: no such thing".into(),
+                        }),
+                    };
+                    continue;
+                }
+                view.process = Process::Running {
+                    since: at,
+                    version: *version,
+                    config: config.clone(),
+                    generation: *generation,
+                };
+                if does == Does::Serve {
+                    let status = MemberStatus {
+                        version: *version,
+                        ..Fixture::healthy(voters as u32).view(0).status.clone().unwrap()
+                    };
+                    f.view(ordinal.0).status = Some(MemberStatus {
+                        member: id(ordinal.0),
+                        ..status
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    plan
+}
+
+fn runs(f: &mut Fixture, n: u32) -> Option<(Version, String)> {
+    match &f.view(n).process {
+        Process::Running { version, config, .. } => Some((*version, config.clone())),
+        _ => None,
+    }
+}
+
+/// Passes until nothing is done any more for a while; every step that was taken, in words.
+fn settle(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> (Vec<String>, Plan) {
+    let mut steps = Vec::new();
+    let mut last = Plan::default();
+    for _ in 0..1500 {
+        last = pass(f, &does);
+        steps.extend(last.steps.iter().map(Step::to_string));
+    }
+    (steps, last)
+}
+
+fn bad(_: Version, config: &str) -> Does {
+    if config == "bad" { Does::End } else { Does::Serve }
+}
+
+#[test]
+fn settings_that_end_etcd_stop_at_one_member_which_goes_back() {
+    let mut f = served(3);
+    f.observed.quorum.as_mut().unwrap().leader = Some(id(0));
+    want(&mut f, V, "bad");
+    let (steps, last) = settle(&mut f, bad);
+    let starts = steps.iter().filter(|s| s.starts_with("start member 2")).count();
+    assert_eq!(
+        (steps.len(), starts),
+        (8, 7),
+        "one stop, six starts, one start as before, and nothing churns: {steps:?}"
+    );
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())), "it serves as before");
+    assert_eq!(reasons(&last), ["NewSettingsFail"]);
+    let told = &last.blocks[0].detail;
+    for part in ["t-2", "with the new settings", "as before", "no such thing"] {
+        assert!(told.contains(part), "{part:?} is not in {told:?}");
+    }
+    // Other settings are tried at once, and the rejected ones are forgotten.
+    want(&mut f, V, "better");
+    assert_eq!(pass(&mut f, bad).steps.len(), 1);
+    assert_eq!(f.memory.rejected, None);
+    f.memory.handover = None;
+    let (_, last) = settle(&mut f, bad);
+    for n in 0..3 {
+        assert_eq!(runs(&mut f, n), Some((V, "better".to_owned())), "{last:?}");
+    }
+    assert_eq!(reasons(&last), Vec::<&str>::new());
+}
+
+#[test]
+fn settings_taken_back_leave_everything_as_it_was() {
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    settle(&mut f, bad);
+    want(&mut f, V, "c");
+    let (steps, last) = settle(&mut f, bad);
+    assert_eq!((steps, reasons(&last)), (vec![], vec![]));
+    // In the middle of it, too: nothing is waited for.
+    want(&mut f, V, "bad");
+    for _ in 0..4 {
+        pass(&mut f, bad);
+    }
+    assert_eq!(runs(&mut f, 2), None);
+    want(&mut f, V, "c");
+    let plan = pass(&mut f, bad);
+    let steps: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
+    assert_eq!(steps, ["start member 2 (g0) from its data, etcd 3.6.1"]);
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+}
+
+#[test]
+fn settings_with_which_a_member_hangs_are_rejected_and_a_revert_acts_at_once() {
+    let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    for _ in 0..10 {
+        pass(&mut f, hangs);
+    }
+    assert_eq!(runs(&mut f, 2), Some((V, "bad".to_owned())));
+    let mut reverted = Fixture {
+        spec: f.spec.clone(),
+        observed: f.observed.clone(),
+        memory: f.memory.clone(),
+        now: f.now,
+    };
+    want(&mut reverted, V, "c");
+    assert_eq!(pass(&mut reverted, hangs).steps.len(), 1, "it is stopped at once");
+    pass(&mut reverted, hangs);
+    assert_eq!(runs(&mut reverted, 2), Some((V, "c".to_owned())));
+    let (steps, last) = settle(&mut f, hangs);
+    assert_eq!(
+        steps,
+        ["stop member 2", "start member 2 (g0) from its data, etcd 3.6.1"]
+    );
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+    assert_eq!(reasons(&last), ["NewSettingsFail"]);
+}
+
+#[test]
+fn the_only_member_goes_back_although_no_quorum_answers() {
+    for does in [Does::End, Does::Hang] {
+        let bad = |_: Version, config: &str| if config == "bad" { does } else { Does::Serve };
+        let mut f = served(1);
+        let list = f.observed.quorum.clone();
+        want(&mut f, V, "bad");
+        for _ in 0..1000 {
+            pass(&mut f, bad);
+            let serves = f.view(0).status.is_some();
+            f.observed.quorum = list.clone().filter(|_| serves);
+        }
+        assert_eq!(runs(&mut f, 0), Some((V, "c".to_owned())));
+        assert_eq!(reasons(&f.plan()), ["NewSettingsFail"]);
+    }
+}
+
+#[test]
+fn a_patch_that_does_not_serve_is_taken_back_and_a_minor_is_not() {
+    let (patch, minor) = (Version::new(3, 6, 2), Version::new(3, 7, 0));
+    let never = move |version: Version, _: &str| {
+        if version == V { Does::Serve } else { Does::End }
+    };
+    let mut f = served(3);
+    want(&mut f, patch, "c");
+    let (steps, last) = settle(&mut f, never);
+    assert_eq!(steps.len(), 8, "{steps:?}");
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+    assert_eq!(reasons(&last), ["NewVersionFails"]);
+    // A member that ends by itself keeps what it has, this one too.
+    f.kill(2);
+    pass(&mut f, never);
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+
+    let mut f = served(3);
+    want(&mut f, minor, "c");
+    let (steps, last) = settle(&mut f, never);
+    let others = steps.iter().filter(|s| !s.contains("member 2")).count();
+    assert_eq!(others, 0, "{steps:?}");
+    assert_eq!(runs(&mut f, 2), None, "its data may be of the newer minor");
+    let told = &last.blocks[0].detail;
+    assert!(told.contains("cannot go back to etcd 3.6.1"), "{told}");
+}
+
+/// An image that cannot be had: nothing was started, so that a minor can be taken back as well.
+#[test]
+fn a_version_that_nothing_ran_is_taken_back() {
+    let mut f = served(3);
+    want(&mut f, Version::new(3, 7, 99), "c");
+    let why = "no such image".to_owned();
+    assert_eq!(pass(&mut f, bad).steps.len(), 1);
+    let view = f.view(2);
+    (view.volume, view.place) = (Volume::Unknown, Place::Absent);
+    let plan = pass(&mut f, bad);
+    assert!(matches!(&plan.steps[..], [Step::Provide { version, .. }] if *version == f.spec.version));
+    let made_for = Some(setup(f.spec.version));
+    let view = f.view(2);
+    (view.place, view.made_for) = (Place::Preparing { why }, made_for);
+    assert_eq!(pass(&mut f, bad).steps, []);
+    let mut reverted = Fixture {
+        spec: f.spec.clone(),
+        observed: f.observed.clone(),
+        memory: f.memory.clone(),
+        now: f.now,
+    };
+    want(&mut reverted, V, "c");
+    assert_eq!(reverted.steps(), ["take the place of member 2 away"], "at once");
+    let plan = f.later(pace::COME_UP).plan();
+    assert_eq!(plan.steps, [Step::Withdraw { ordinal: o(2) }]);
+    assert!(plan.blocks[0].detail.contains("no such image"), "{plan:?}");
+    f.view(2).place = Place::Absent;
+    f.view(2).made_for = None;
+    assert_eq!(f.steps(), ["make a place for member 2 (g0), etcd 3.6.1"]);
+}
+
+#[test]
+fn a_member_that_ends_meanwhile_is_not_started_as_what_another_fails_at() {
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    for _ in 0..4 {
+        pass(&mut f, bad);
+    }
+    f.kill(1);
+    f.observed.quorum = None;
+    pass(&mut f, bad);
+    assert_eq!(runs(&mut f, 1), Some((V, "c".to_owned())));
+}
+
+/// What is wrong may be what it served with, by now: a limit on memory, for example.
+#[test]
+fn a_member_that_no_longer_comes_up_as_before_is_tried_as_is_wanted() {
+    let only_new = |_: Version, config: &str| if config == "new" { Does::Serve } else { Does::End };
+    let mut f = served(3);
+    f.kill(1);
+    want(&mut f, V, "new");
+    for _ in 0..10 {
+        pass(&mut f, only_new);
+    }
+    assert_eq!(runs(&mut f, 1), Some((V, "new".to_owned())));
+}
+
+#[test]
+fn a_member_that_fails_as_before_too_has_lost_its_data() {
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    let never = |_: Version, _: &str| Does::End;
+    let mut removed = false;
+    for _ in 0..200 {
+        let plan = pass(&mut f, never);
+        let now = plan.steps.iter().any(|s| matches!(s, Step::Remove { .. }));
+        assert!(!now || f.memory.rejected.is_some());
+        removed |= now;
+        if removed {
+            break;
+        }
+    }
+    assert!(removed, "its data is to blame then");
+    assert_eq!(f.memory.slot(o(2)).started.unwrap().config, "c");
+}
+
+#[test]
+fn with_another_ca_there_is_nothing_to_go_back_to() {
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    f.spec.source.as_mut().unwrap().trust = "another".to_owned();
+    settle(&mut f, bad);
+    assert_eq!(runs(&mut f, 2), None);
+    let plan = f.plan();
+    assert!(reasons(&plan).contains(&"NewSettingsFail"), "{plan:?}");
+}
+
+/// It becomes a voter sooner, and the change is tried on a member that is known to be well.
+#[test]
+fn a_learner_comes_with_the_settings_that_served() {
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    f.spec.replicas = 4;
+    f.observed.slots.insert(o(3), Fixture::vacant(3));
+    assert_eq!(f.steps(), ["add member 3 (https://127.0.0.1:2386) as a learner"]);
+    let learner = Listed {
+        id: id(3),
+        name: String::new(),
+        peer_urls: vec![url(3)],
+        learner: true,
+    };
+    f.observed.quorum.as_mut().unwrap().members.push(learner);
+    pass(&mut f, bad);
+    assert_eq!(runs(&mut f, 3), Some((V, "c".to_owned())));
+}
+
+/// A setting with which etcd serves for a moment and then ends: the others are not restarted with it.
+#[test]
+fn settings_with_which_a_member_ends_after_a_while_are_rejected() {
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    let serves = |_: Version, _: &str| Does::Serve;
+    for _ in 0..400 {
+        let plan = pass(&mut f, serves);
+        assert!(
+            plan.steps.iter().all(|s| !s.to_string().contains("member 1")),
+            "{plan:?}"
+        );
+        let since = match &f.view(2).process {
+            Process::Running { since, config, .. } if config == "bad" => Some(*since),
+            _ => None,
+        };
+        if since.is_some_and(|since| f.now - since >= Duration::from_secs(7)) {
+            f.kill(2);
+        }
+    }
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+    assert_eq!(reasons(&f.plan()), ["NewSettingsFail"]);
+}
+
+/// The first serves with them, the second does not: it goes back, and the first stays.
+#[test]
+fn settings_that_a_later_member_does_not_serve_with_stop_there() {
+    let mut f = served(3);
+    want(&mut f, V, "new");
+    let serves = |_: Version, _: &str| Does::Serve;
+    for _ in 0..100 {
+        if runs(&mut f, 1).is_some() {
+            pass(&mut f, serves);
+        }
+    }
+    assert_eq!(runs(&mut f, 2), Some((V, "new".to_owned())));
+    let new_ends = |_: Version, config: &str| if config == "new" { Does::End } else { Does::Serve };
+    let (_, last) = settle(&mut f, new_ends);
+    assert_eq!(runs(&mut f, 2), Some((V, "new".to_owned())));
+    assert_eq!(runs(&mut f, 1), Some((V, "c".to_owned())));
+    assert_eq!(runs(&mut f, 0), Some((V, "c".to_owned())));
+    assert_eq!(reasons(&last), ["NewSettingsFail"]);
+}
+
+/// Every voter has to have served, and not all at once.
+#[test]
+fn what_to_go_back_to_is_learned_one_voter_after_another() {
+    let mut f = served(3);
+    let new = |f: &Fixture| f.memory.good.as_ref().unwrap().setup.config.clone();
+    want(&mut f, V, "new");
+    let serves = |_: Version, _: &str| Does::Serve;
+    for _ in 0..100 {
+        if runs(&mut f, 0) == Some((V, "c".to_owned())) {
+            pass(&mut f, serves);
+            assert_eq!(new(&f), "c");
+        }
+    }
+    f.kill(2); // It has served with the new ones, and comes back with them.
+    f.kill(1);
+    for _ in 0..30 {
+        pass(&mut f, serves);
+    }
+    assert_eq!(runs(&mut f, 1), Some((V, "new".to_owned())));
+    assert_eq!(new(&f), "new");
+}
+
+/// Two voters cannot do without one: no quorum answers until it has gone back.
+#[test]
+fn one_of_two_goes_back_although_no_quorum_answers() {
+    for does in [Does::End, Does::Hang] {
+        let bad = |_: Version, config: &str| if config == "bad" { does } else { Does::Serve };
+        let mut f = served(2);
+        let list = f.observed.quorum.clone();
+        want(&mut f, V, "bad");
+        for _ in 0..1000 {
+            pass(&mut f, bad);
+            let serves = f.view(1).status.is_some();
+            f.observed.quorum = list.clone().filter(|_| serves);
+            let status = f.view(0).status.as_mut().unwrap();
+            (status.healthy, status.leader) = (serves, serves.then(|| id(0)));
+        }
+        assert_eq!(runs(&mut f, 1), Some((V, "c".to_owned())));
+        assert_eq!(reasons(&f.plan()), ["NewSettingsFail"]);
+    }
+}
+
+/// Another voter is down for good while one hangs: without going back there would never be a quorum again.
+#[test]
+fn one_of_three_that_hangs_goes_back_while_another_is_gone() {
+    let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };
+    let mut f = served(3);
+    want(&mut f, V, "bad");
+    for _ in 0..5 {
+        pass(&mut f, hangs);
+    }
+    assert_eq!(runs(&mut f, 2), Some((V, "bad".to_owned())));
+    f.silence();
+    f.kill(1).view(1).cannot_start = Some("its disk is gone".into());
+    // It was restarted, too, and does not answer before there is a quorum.
+    f.view(0).status = None;
+    for _ in 0..400 {
+        pass(&mut f, hangs);
+    }
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+}
