@@ -39,7 +39,7 @@ pub use kv::{CasResult, Consistency, Deleted, ReadReceipt};
 pub use lease::LeaseTerm;
 pub use maintenance::{Alarm, AlarmKind, HashKv, Status};
 pub use members::{Address, Answers, Members};
-pub use prove::prove;
+pub use prove::{Port, prove};
 pub use quorate_wire::mvccpb::KeyValue;
 pub use quorum::{Failure, ListedBy, MemberView, QuorumView, Target};
 pub use refusal::{Outcome, Refusal};

@@ -6,9 +6,11 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustls_pki_types::pem::{self, PemObject};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tonic::transport::{Certificate, ClientTlsConfig};
 
 /// Where the TLS material lies.
@@ -126,6 +128,31 @@ impl Tls {
                 config.identity(tonic::transport::Identity::from_pem(cert_pem, key_pem))
             }
         }
+    }
+}
+
+impl Tls {
+    /// The same for a connection that is not gRPC, and the name to verify.
+    pub(crate) fn rustls(&self, host: &str) -> Option<(Arc<ClientConfig>, ServerName<'static>)> {
+        let mut roots = RootCertStore::empty();
+        let trusted = CertificateDer::pem_slice_iter(&self.ca_pem).filter_map(Result::ok);
+        roots.add_parsable_certificates(trusted);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .ok()?
+            .with_root_certificates(roots);
+        let config = match &self.identity {
+            None => config.with_no_client_auth(),
+            Some(Identity { cert_pem, key_pem }) => {
+                let chain = CertificateDer::pem_slice_iter(cert_pem).filter_map(Result::ok);
+                let key = PrivateKeyDer::from_pem_slice(key_pem).ok()?;
+                config.with_client_auth_cert(chain.collect(), key).ok()?
+            }
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(self.server_name.as_deref().unwrap_or(host).to_owned()).ok()?;
+        Some((Arc::new(config), name))
     }
 }
 

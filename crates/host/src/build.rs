@@ -11,6 +11,7 @@ use quorate_core::model::{MemberName, PeerUrl};
 use quorate_core::plan::StartHow;
 use quorate_pki::Layout;
 
+use crate::certs;
 use crate::ports::Ports;
 
 /// Changes whenever the arguments below do, so that running members are restarted with the new ones in their turn.
@@ -104,7 +105,7 @@ impl Arguments<'_> {
 
     fn encryption(&self, all: &mut Vec<String>) {
         let layout = Layout::new(self.pki);
-        let ca = layout.ca().cert;
+        let (ca, peer_ca) = (layout.ca().cert, certs::peer_cas(&layout).ca().cert);
         let (server, peer) = (
             layout.server(self.member.as_str()),
             layout.peer(self.member.as_str()),
@@ -116,7 +117,7 @@ impl Arguments<'_> {
             flag("client-cert-auth", true),
             flag("peer-cert-file", peer.cert.display()),
             flag("peer-key-file", peer.key.display()),
-            flag("peer-trusted-ca-file", ca.display()),
+            flag("peer-trusted-ca-file", peer_ca.display()),
             flag("peer-client-cert-auth", true),
         ]);
     }

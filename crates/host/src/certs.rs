@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use quorate_client::{Identity, Tls};
+use quorate_client::{Identity, Port, Tls};
 use quorate_core::model::MemberName;
 use quorate_core::rotation::{Move, Seen, Stage, next};
 use quorate_pki::{Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPaths, Policy, Wanted};
@@ -49,25 +49,35 @@ pub(crate) enum May {
 pub(crate) struct Prepared {
     /// For quorate's own connections.
     pub(crate) tls: Tls,
-    /// The fingerprints of all CAs that are trusted: what members are restarted for.
+    /// The fingerprints of all CAs that are trusted, as [`disjoint`] reads them: what members are restarted for.
     pub(crate) trusted: String,
+    /// Of the CAs that clients and members know each other by, and of those between members.
+    pub(crate) rotations: [(Port, Rotation); 2],
+    /// What is wrong with them, although they serve.
+    pub(crate) problem: Option<String>,
+}
+
+/// How far the CAs at one port of the members are on their way to the next.
+#[derive(Debug)]
+pub(crate) struct Rotation {
     pub(crate) stage: Stage,
     /// What members have to prove, while the CA is being replaced.
     pub(crate) proof: Option<Tls>,
-    /// What is wrong with them, although they serve.
-    pub(crate) problem: Option<String>,
-    ready: Ready,
-}
-
-/// What the next move of a rotation depends on, besides the proofs.
-#[derive(Clone, Copy, Debug)]
-struct Ready {
     due: bool,
     ripe: bool,
+    name: &'static str,
+    layout: Layout,
+}
+
+impl Prepared {
+    /// Is a CA being replaced?
+    pub(crate) fn rotates(&self) -> bool {
+        self.rotations.iter().any(|(_, one)| one.stage != Stage::Steady)
+    }
 }
 
 impl Keeper<'_> {
-    /// Makes sure that the members and the client have certificates, as the stage of a rotation asks.
+    /// Makes sure that the members and the client have certificates, as the stages of rotations ask.
     pub(crate) fn prepare(&self) -> Result<Prepared, Error> {
         let dir = self.root.pki();
         let (policy, now) = (Policy::default(), SystemTime::now());
@@ -75,76 +85,118 @@ impl Keeper<'_> {
         if self.may == May::Renew {
             quorate_pki::restore_trust(&dir, now).map_err(failed)?;
         }
-        let cas = Cas::read(&dir, now).map_err(failed)?;
-        let keyless = cas.signer().is_none() && !cas.trusted().is_empty() && self.serve();
+        let keyless = |cas: &Cas| cas.signer().is_none() && !cas.trusted().is_empty() && self.serve();
+        let before = self.read(now)?;
+        let lost: Vec<&(Layout, Cas)> = before.iter().filter(|(_, cas)| keyless(cas)).collect();
         match self.may {
             May::Stay => drop(quorate_pki::inspect_all(&Layout::new(&dir).ca().cert).map_err(failed)?),
-            May::Renew if keyless => cas.publish(&dir).map_err(failed)?,
+            May::Renew if !lost.is_empty() => {
+                for (layout, cas) in &before {
+                    cas.publish(layout.dir()).map_err(failed)?;
+                }
+            }
             May::Renew | May::Begin => {
                 quorate_pki::ensure(&dir, &self.wanted()?, &policy, now).map_err(failed)?;
             }
         }
-        let cas = Cas::read(&dir, now).map_err(failed)?;
+        let problem = lost.first().map(|(layout, _)| lost_key(layout));
+        let [(layout, clients), (peer_layout, peers)] = self.read(now)?;
+        let signer = |cas: &Cas| cas.signer().map(|ca| ca.info().fingerprint);
+        let shared = layout != peer_layout && signer(&peers) == signer(&clients);
+        let mut trusted = clients.trusted().join(",");
+        if peers.trusted() != clients.trusted() {
+            trusted = format!("{trusted}|{}", peers.trusted().join(","));
+        }
+        let of_clients = self.rotation("CA", layout, &clients, OVERLAP, now)?;
+        // Nobody but members has to take up what changed between them.
+        let mut of_peers = self.rotation("peer CA", peer_layout, &peers, Duration::ZERO, now)?;
+        of_peers.due |= shared;
+        Ok(Prepared {
+            tls: self.tls(clients.bundle(), self.own()?)?,
+            trusted,
+            rotations: [(Port::Client, of_clients), (Port::Peer, of_peers)],
+            problem,
+        })
+    }
+
+    /// The CAs for clients and those between members, which may be the same.
+    fn read(&self, now: SystemTime) -> Result<[(Layout, Cas); 2], Error> {
+        let layout = Layout::new(&self.root.pki());
+        let peers = peer_cas(&layout);
+        let read = |layout: &Layout| Cas::read(layout.dir(), now).map_err(|source| self.failed(source));
+        let (clients, between) = (read(&layout)?, read(&peers)?);
+        Ok([(layout, clients), (peers, between)])
+    }
+
+    fn rotation(
+        &self,
+        name: &'static str,
+        layout: Layout,
+        cas: &Cas,
+        overlap: Duration,
+        now: SystemTime,
+    ) -> Result<Rotation, Error> {
         let stage = match (cas.next(), cas.retires_former()) {
             (Some(_), _) => Stage::Introducing,
             (None, true) => Stage::Retiring,
             (None, false) => Stage::Steady,
         };
         // Twice as long as its leaves live, so that none of them is cut short.
-        let due = cas.asked() || cas.signer().is_none() || cas.ends_within(policy.leaf_lifetime * 2, now);
+        let ends = cas.ends_within(Policy::default().leaf_lifetime * 2, now);
         // A time in the future is of a clock that was set back.
         let since = cas.since().and_then(|since| now.duration_since(since).ok());
-        let ripe = cas.asked() || since.is_none_or(|ago| ago >= OVERLAP);
-        Ok(Prepared {
-            tls: self.tls(cas.bundle(), self.own()?)?,
-            trusted: cas.trusted().join(","),
+        Ok(Rotation {
             stage,
-            proof: self.proof(&cas, stage)?,
-            problem: keyless.then(|| self.lost_key()),
-            ready: Ready { due, ripe },
+            proof: self.proof(cas, stage)?,
+            due: cas.asked() || cas.signer().is_none() || ends,
+            ripe: cas.asked() || since.is_none_or(|ago| ago >= overlap),
+            name,
+            layout,
         })
     }
 
     /// Makes the next move of a rotation, if its time has come, and says which: then everything is to be prepared anew.
-    pub(crate) fn rotate(&self, prepared: &Prepared, proven: bool) -> Result<Option<&'static str>, Error> {
+    pub(crate) fn rotate(&self, rotation: &Rotation, proven: bool) -> Result<Option<String>, Error> {
         if self.may != May::Renew {
             return Ok(None);
         }
-        let Ready { due, ripe } = prepared.ready;
+        let Rotation { name, layout, .. } = rotation;
         let seen = Seen {
-            due,
+            due: rotation.due,
             written: true,
             proven,
-            ripe,
+            ripe: rotation.ripe,
         };
-        let (dir, now) = (self.root.pki(), SystemTime::now());
+        let (dir, now) = (layout.dir(), SystemTime::now());
         let failed = |source| self.failed(source);
-        let cas = Cas::read(&dir, now).map_err(failed)?;
-        Ok(match next(prepared.stage, seen) {
+        let cas = Cas::read(dir, now).map_err(failed)?;
+        Ok(match next(rotation.stage, seen) {
             Move::Stay => {
                 // It was carried out, and a crash left the request behind.
-                if prepared.stage == Stage::Steady && rotation_asked(self.root) {
-                    quorate_pki::forget_rotation(&dir).map_err(failed)?;
+                if rotation.stage == Stage::Steady && layout.rotation_request().exists() {
+                    quorate_pki::forget_rotation(dir).map_err(failed)?;
                 }
                 None
             }
             Move::Introduce => {
                 let lifetime = Policy::default().ca_lifetime;
-                cas.introduce(&dir, self.cluster, lifetime, now).map_err(failed)?;
-                Some(
-                    "a new CA is introduced; members are restarted one by one to trust it beside the present one",
-                )
+                cas.introduce(dir, self.cluster, lifetime, now).map_err(failed)?;
+                Some(format!(
+                    "a new {name} is introduced; members are restarted one by one to trust it beside the present one"
+                ))
             }
             Move::Switch => {
-                cas.switch(&dir).map_err(failed)?;
-                Some("all members trust the new CA; it signs all certificates from now on")
+                cas.switch(dir).map_err(failed)?;
+                Some(format!(
+                    "all members trust the new {name}; it signs all its certificates from now on"
+                ))
             }
             Move::Drop => {
-                cas.drop_former(&dir).map_err(failed)?;
-                Some(
-                    "all members show certificates of the new CA; they are restarted one by one to trust the former no \
-                     longer",
-                )
+                cas.drop_former(dir).map_err(failed)?;
+                Some(format!(
+                    "all members show certificates of the new {name}; they are restarted one by one to trust the former \
+                     no longer"
+                ))
             }
         })
     }
@@ -195,7 +247,10 @@ impl Keeper<'_> {
                 self.tls(cas.bundle(), identity).map(Some)
             }
             // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
-            (Stage::Retiring, _, Some(signer)) => self.tls(signer.pem().cert.clone(), self.own()?).map(Some),
+            (Stage::Retiring, _, Some(signer)) => {
+                let identity = self.issue(signer)?;
+                self.tls(signer.pem().cert.clone(), identity).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -215,26 +270,42 @@ impl Keeper<'_> {
             key_pem: pem.key,
         })
     }
+}
 
-    fn lost_key(&self) -> String {
-        format!(
-            "{} is missing, or is not the key of ca.crt: members go on with the certificates they have, and a new CA is \
-             introduced; clients must read ca.crt again within a day. Until that CA signs, no certificate can be renewed or \
-             made for a new member; quorate certs rotate leaves out the day",
-            Layout::new(&self.root.pki()).ca().key.display()
-        )
-    }
+fn lost_key(layout: &Layout) -> String {
+    format!(
+        "{} is missing, or is not the key of ca.crt: members go on with the certificates they have, and a new CA is \
+         introduced; clients must read ca.crt again within a day. Until that CA signs, no certificate can be renewed or \
+         made for a new member; quorate certs rotate leaves out the day",
+        layout.ca().key.display()
+    )
+}
+
+/// Where the CAs are that members know each other by: with those for clients, until an earlier quorate's cluster has got a
+/// directory for them.
+pub(crate) fn peer_cas(layout: &Layout) -> Layout {
+    Some(layout.peers())
+        .filter(|peers| peers.dir().exists())
+        .unwrap_or_else(|| layout.clone())
 }
 
 /// Has someone asked for another CA?
 pub(crate) fn rotation_asked(root: &Root) -> bool {
-    Layout::new(&root.pki()).rotation_request().exists()
+    let layout = Layout::new(&root.pki());
+    [layout.peers(), layout]
+        .iter()
+        .any(|one| one.rotation_request().exists())
 }
 
-/// Are these lists of CAs, as [`Prepared::trusted`] writes them, without a common one?
+/// Have these lists of CAs, as [`Prepared::trusted`] writes them, none in common for clients, or none between members?
 pub(crate) fn disjoint(one: &str, other: &str) -> bool {
-    let other: BTreeSet<&str> = other.split(',').collect();
-    one.split(',').all(|ca| !other.contains(ca))
+    // One list is for both.
+    let lists = |text: &'_ str| -> [BTreeSet<String>; 2] {
+        let (clients, peers) = text.split_once('|').unwrap_or((text, text));
+        [clients, peers].map(|list| list.split(',').map(str::to_owned).collect())
+    };
+    let (one, other) = (lists(one), lists(other));
+    one.iter().zip(&other).any(|(one, other)| one.is_disjoint(other))
 }
 
 /// Files looked at for a change.

@@ -7,13 +7,14 @@
 //! Never: two supervisors of one root; an effect before its journal is stored; a plan carried out that the check
 //! refuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
+use quorate_client::Port;
 use quorate_core::model::{Ordinal, Outcome, StepKind, StepResult, Time};
 use quorate_core::reason::BlockReason;
 use quorate_core::rotation::Proven;
@@ -110,7 +111,7 @@ struct Supervision<E> {
     upkeep_due: Instant,
     /// The CA is being replaced.
     rotating: bool,
-    proven: Option<Proven>,
+    proven: BTreeMap<Port, Proven>,
     was_ready: bool,
     shown: BTreeSet<String>,
     /// What stands in the way, as far as it was logged.
@@ -180,7 +181,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             written: None,
             upkeep_due: Instant::now() + UPKEEP,
             rotating: false,
-            proven: None,
+            proven: BTreeMap::new(),
             was_ready: false,
             shown: BTreeSet::new(),
             standing: Standing::default(),

@@ -12,9 +12,10 @@ pub mod secrets;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod secure;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_client::Tls;
+use quorate_client::{Port, Tls};
 use quorate_core::rotation::Stage;
 use quorate_pki::Policy;
 
@@ -35,12 +36,12 @@ pub struct Material {
     pub advice: Option<String>,
 }
 
-/// A connection that succeeds only with members that are where a stage takes them.
+/// Connections that succeed only with members that are where a stage takes them.
 #[derive(Clone, Debug)]
 pub struct Proof {
     pub stage: Stage,
-    /// What to connect with.
-    pub tls: Tls,
+    /// What to connect with, at each port whose CA is being replaced.
+    pub proofs: BTreeMap<Port, Tls>,
 }
 
 /// How long certificates and CAs live, and when what follows them is made.

@@ -1,4 +1,5 @@
-//! The CAs of a certificate directory: who signs, who is trusted, who comes next; and the moves of a rotation.
+//! The CAs of a certificate directory: who signs, who is trusted, who comes next; and the moves of a rotation. Those that
+//! members know each other by are in a directory of their own below it, with files of the same names.
 //!
 //! In: the files below, the time. Out: [`Cas`]. Which files there are says how far a rotation has got, so that a crash
 //! between any two writes leaves a state that the next pass goes on from:
@@ -198,8 +199,16 @@ pub fn forget_rotation(dir: &Path) -> Result<(), Error> {
     Dir::open(dir)?.remove(&Layout::new(dir).rotation_request())
 }
 
-/// Asks for another CA in place of the present one; whoever looks after `dir` does it.
+/// Asks for other CAs in place of the present ones, for clients and between members; whoever looks after `dir` does it.
 pub fn ask_for_rotation(dir: &Path, now: SystemTime) -> Result<(), Error> {
+    let peers = Layout::new(dir).peers();
+    if peers.dir().exists() {
+        ask(peers.dir(), now)?;
+    }
+    ask(dir, now)
+}
+
+fn ask(dir: &Path, now: SystemTime) -> Result<(), Error> {
     let cas = Cas::read(dir, now)?;
     let lines: Vec<String> = cas
         .present()
@@ -209,9 +218,72 @@ pub fn ask_for_rotation(dir: &Path, now: SystemTime) -> Result<(), Error> {
     Dir::unlocked(dir)?.write(&path, Kind::Certificate, lines.concat().as_bytes())
 }
 
+/// Members that were made when one CA signed for all know each other by it, until they have been taken to another: then
+/// the directory for peers is a copy. Copied whole or not at all.
+pub(crate) fn share_with_peers(dir: &Dir) -> Result<(), Error> {
+    if !shares(dir.path())? {
+        return Ok(());
+    }
+    let layout = Layout::new(dir.path());
+    let copy = Dir::open(&layout.peers().dir().with_extension("new"))?;
+    let to = Layout::new(copy.path());
+    let keys = [
+        (layout.ca().key, to.ca().key),
+        (layout.next_ca().key, to.next_ca().key),
+    ];
+    let certificates = [
+        (layout.ca().cert, to.ca().cert),
+        (layout.next_ca().cert, to.next_ca().cert),
+        (layout.trusted_copy(), to.trusted_copy()),
+        (layout.rotation_request(), to.rotation_request()),
+    ];
+    let keys = keys.into_iter().map(|pair| (Kind::Key, pair));
+    let certificates = certificates.into_iter().map(|pair| (Kind::Certificate, pair));
+    for (kind, (from, to)) in keys.chain(certificates) {
+        match files::read(&from)? {
+            Some(bytes) => copy.write(&to, kind, &bytes)?,
+            None => copy.remove(&to)?,
+        }
+    }
+    dir.rename(copy.path(), layout.peers().dir())
+}
+
+/// Is it from when one CA signed for all? Then members have certificates and there is nothing that signed them.
+fn shares(dir: &Path) -> Result<bool, Error> {
+    let layout = Layout::new(dir);
+    if layout.peers().dir().exists() || files::read(&layout.ca().cert)?.is_none() {
+        return Ok(false);
+    }
+    let failed = |source| Error::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("peer-") && name.ends_with(".crt"))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Puts back what members trust, if someone deleted or replaced it. A CA that was put in its place, with its key, becomes
 /// the next.
 pub fn restore_trust(dir: &Path, now: SystemTime) -> Result<(), Error> {
+    if shares(dir)? {
+        share_with_peers(&Dir::open(dir)?)?;
+    }
+    let peers = Layout::new(dir).peers();
+    if peers.dir().exists() {
+        restore(peers.dir(), now)?;
+    }
+    restore(dir, now)
+}
+
+fn restore(dir: &Path, now: SystemTime) -> Result<(), Error> {
     let layout = Layout::new(dir);
     let (present, known) = (
         read_all(&layout.ca().cert, now)?,

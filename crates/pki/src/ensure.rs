@@ -28,13 +28,12 @@ const ROOT: &str = "root";
 pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> Result<Report, Error> {
     wanted.check()?;
     policy.check()?;
-    let pass = Pass {
-        dir: Dir::open(dir)?,
-        layout: Layout::new(dir),
-        timing: Timing { now, policy },
-    };
-    let ensured = pass.ca(wanted)?;
-    let mut pairs = vec![ensured.report];
+    let timing = Timing { now, policy };
+    let pass = Pass::begin(Layout::new(dir), timing)?;
+    cas::share_with_peers(&pass.dir)?;
+    let ensured = pass.ca(Role::Ca, wanted)?;
+    let peers = Pass::begin(pass.layout.peers(), timing)?.ca(Role::PeerCa, wanted)?;
+    let mut pairs = vec![ensured.report, peers.report];
     for member in &wanted.members {
         let leaf = Leaf {
             common_name: &member.name,
@@ -43,7 +42,7 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
             usages: LeafUsages::ServerAndClient,
         };
         pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ensured.ca)?);
-        pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &ensured.ca)?);
+        pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &peers.ca)?);
     }
     // quorate's own first: the client's may have been its own, and root's, before there were two.
     for (role, name) in [(Role::Root, ROOT), (Role::Client, wanted.client_name.as_str())] {
@@ -55,11 +54,16 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         };
         pairs.push(pass.leaf(role, &leaf, &ensured.ca)?);
     }
+    let cas = &pairs[..2];
     Ok(Report {
-        ca_changed: pairs[0].made(),
+        ca_changed: cas.iter().any(PairReport::made),
         ca_fingerprint: ensured.ca.info().fingerprint,
-        moved_aside: ensured.moved_aside,
-        clock_behind: Some(pairs[0].not_before).filter(|begin| *begin > now),
+        moved_aside: [ensured.moved_aside, peers.moved_aside].concat(),
+        clock_behind: cas
+            .iter()
+            .map(|ca| ca.not_before)
+            .max()
+            .filter(|begin| *begin > now),
         pairs,
     })
 }
@@ -77,15 +81,23 @@ struct Ensured {
 }
 
 impl Pass<'_> {
-    fn ca(&self, wanted: &Wanted) -> Result<Ensured, Error> {
+    fn begin(layout: Layout, timing: Timing<'_>) -> Result<Pass<'_>, Error> {
+        Ok(Pass {
+            dir: Dir::open(layout.dir())?,
+            layout,
+            timing,
+        })
+    }
+
+    fn ca(&self, role: Role, wanted: &Wanted) -> Result<Ensured, Error> {
         let paths = self.layout.ca();
         let cas = Cas::read(self.layout.dir(), self.timing.now)?;
         let bundle = cas.bundle();
         let Some(ca) = cas.into_signer() else {
-            return self.replace(wanted, paths);
+            return self.replace(role, wanted, paths);
         };
         cas::publish(&self.dir, &bundle)?;
-        let report = self.kept(Role::Ca, paths, ca.info())?;
+        let report = self.kept(role, paths, ca.info())?;
         Ok(Ensured {
             ca,
             report,
@@ -94,7 +106,7 @@ impl Pass<'_> {
     }
 
     /// Another CA in place of what is there, at once.
-    fn replace(&self, wanted: &Wanted, paths: PairPaths) -> Result<Ensured, Error> {
+    fn replace(&self, role: Role, wanted: &Wanted, paths: PairPaths) -> Result<Ensured, Error> {
         let why = match examine::ca(&paths, self.timing)? {
             Err(why) => why,
             Ok(pair) => Why::Expired {
@@ -111,7 +123,7 @@ impl Pass<'_> {
         moved_aside.extend(self.dir.move_aside(&paths.cert)?);
         moved_aside.extend(self.dir.move_aside(&paths.key)?);
         self.dir.remove(&self.layout.next_ca().cert)?;
-        let report = self.put(Role::Ca, paths, &made, why)?;
+        let report = self.put(role, paths, &made, why)?;
         cas::publish(&self.dir, &made.pem.cert)?;
         Ok(Ensured {
             ca: Ca::of(made)?,

@@ -51,6 +51,12 @@ impl Layout {
         self.dir.join("rotate")
     }
 
+    /// The directory of the CAs that members know each other by, apart from those for clients: a client's certificate
+    /// opens no connection between members.
+    pub fn peers(&self) -> Layout {
+        Layout::new(&self.dir.join("peers"))
+    }
+
     /// What `member` shows to clients.
     pub fn server(&self, member: &str) -> PairPaths {
         self.pair(&format!("server-{member}"))
@@ -74,6 +80,7 @@ impl Layout {
     pub(crate) fn of(&self, role: &Role) -> PairPaths {
         match role {
             Role::Ca => self.ca(),
+            Role::PeerCa => self.peers().ca(),
             Role::Server(member) => self.server(member),
             Role::Peer(member) => self.peer(member),
             Role::Root => self.root(),

@@ -14,8 +14,10 @@ use crate::wanted::San;
 /// What a certificate is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The CA that signs the others.
+    /// The CA that signs for clients, and for members toward them.
     Ca,
+    /// The CA that signs for members toward each other.
+    PeerCa,
     /// A member's certificate toward clients.
     Server(String),
     /// A member's certificate toward other members.
@@ -30,6 +32,7 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Role::Ca => f.write_str("CA"),
+            Role::PeerCa => f.write_str("peer CA"),
             Role::Server(member) => write!(f, "server {member}"),
             Role::Peer(member) => write!(f, "peer {member}"),
             Role::Root => f.write_str("root"),
@@ -149,15 +152,15 @@ impl PairReport {
 /// What one pass of [`crate::ensure`] found and did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The CA first, then server and peer of each member in the order given, then root and the client.
+    /// Both CAs first, then server and peer of each member in the order given, then root and the client.
     pub pairs: Vec<PairReport>,
-    /// The CA is new: everything that trusted the former one must be given this one.
+    /// A CA is new: everything that trusted the former one must be given this one.
     pub ca_changed: bool,
-    /// SHA-256 of the CA certificate.
+    /// SHA-256 of the certificate of the CA for clients.
     pub ca_fingerprint: Fingerprint,
     /// Former CA files that were moved aside, under their new names.
     pub moved_aside: Vec<PathBuf>,
-    /// The CA is not valid before this time, which is in the future: this machine's clock is behind (or was
+    /// A CA is not valid before this time, which is in the future: this machine's clock is behind (or was
     /// ahead when the CA was made). Nothing is remade for that, since the clock is what needs mending.
     pub clock_behind: Option<SystemTime>,
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use quorate_pki::{Layout, MemberIdentity, PairPaths, Policy, Wanted, ensure};
+use quorate_pki::{Layout, MemberIdentity, PairPaths, Policy, Role, Wanted, ensure};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -62,7 +62,12 @@ fn check(layout: &Layout) {
     for name in ["localhost", "127.0.0.1", "::1", "demo-0"] {
         shake(&ca, &server, &client, name).unwrap();
     }
-    shake(&ca, &peer, &peer, "127.0.0.1").unwrap();
+    let peer_ca = layout.peers().ca().cert;
+    shake(&peer_ca, &peer, &peer, "127.0.0.1").unwrap();
+    assert!(
+        shake(&peer_ca, &peer, &client, "127.0.0.1").is_err(),
+        "a client is no member"
+    );
     // etcd's gateway dials its own server with the server's certificate.
     shake(&ca, &server, &server, "127.0.0.1").unwrap();
     assert!(shake(&ca, &server, &client, "elsewhere").is_err());
@@ -83,6 +88,7 @@ fn every_subset_of_files_lost_is_repaired() {
     check(&layout);
     let pairs = [
         layout.ca(),
+        layout.peers().ca(),
         layout.server("demo-0"),
         layout.peer("demo-0"),
         layout.root(),
@@ -92,9 +98,9 @@ fn every_subset_of_files_lost_is_repaired() {
         .iter()
         .flat_map(|pair| [pair.cert.as_path(), pair.key.as_path()])
         .collect();
-    // Root's and the client's are alike, and are lost together.
-    for subset in 0..1u32 << (files.len() - 2) {
-        let lost = |index: usize| subset & (1 << if index < 8 { index } else { index - 2 }) != 0;
+    // Root's and the client's are lost with the server's: one CA signs for all of them.
+    for subset in 0..1u32 << 8 {
+        let lost = |index: usize| subset & (1 << if index < 8 { index } else { 4 + index % 2 }) != 0;
         let before = ensure(&dir, &wanted, &policy, now).unwrap();
         assert!(!before.changed());
         for (index, file) in files.iter().enumerate() {
@@ -103,8 +109,8 @@ fn every_subset_of_files_lost_is_repaired() {
             }
         }
         let report = ensure(&dir, &wanted, &policy, now).unwrap();
-        let ca_lost = lost(0) || lost(1);
-        assert_eq!(report.ca_changed, ca_lost, "{subset:08b}");
+        let (ca_lost, peer_ca_lost) = (lost(0) || lost(1), lost(2) || lost(3));
+        assert_eq!(report.ca_changed, ca_lost || peer_ca_lost, "{subset:08b}");
         assert_eq!(
             report.ca_fingerprint != before.ca_fingerprint,
             ca_lost,
@@ -112,7 +118,16 @@ fn every_subset_of_files_lost_is_repaired() {
         );
         for (index, pair) in report.pairs.iter().enumerate() {
             let pair_lost = lost(2 * index) || lost(2 * index + 1);
-            assert_eq!(pair.made(), ca_lost || pair_lost, "{subset:08b} {}", pair.role);
+            let signer_lost = match pair.role {
+                Role::PeerCa | Role::Peer(_) => peer_ca_lost,
+                _ => ca_lost,
+            };
+            assert_eq!(
+                pair.made(),
+                signer_lost || pair_lost,
+                "{subset:08b} {}",
+                pair.role
+            );
         }
         check(&layout);
     }
@@ -131,6 +146,7 @@ fn a_crash_between_any_two_writes_is_repaired() {
     let pairs = |layout: &Layout| {
         [
             layout.ca(),
+            layout.peers().ca(),
             layout.server("demo-0"),
             layout.peer("demo-0"),
             layout.root(),

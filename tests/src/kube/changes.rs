@@ -71,20 +71,21 @@ pub fn rotate_ca(cluster: &KubeCluster<'_>, traffic: &Traffic, version: &str, me
     let secret = format!("{}-ca", cluster.name);
     let (id, before, pods) = (
         cluster.cluster_id(),
-        secret_value(namespace, &secret, "ca.crt"),
+        ["ca.crt", "peer-ca.crt"].map(|key| secret_value(namespace, &secret, key)),
         cluster.pod_uids(3),
     );
     traffic.planned("CA rotation", || {
         namespace.must(&["annotate", "secret", &secret, "etcd.improbable.io/rotate=now"]);
         meanwhile();
         namespace.await_event("CaDropped", "trusted no longer");
-        namespace.wait_for("one CA in the Secret", || {
+        namespace.wait_for("one CA for clients and one for peers in the Secret", || {
             let secret = namespace.json(&["secret", &secret])?;
-            (secret["data"].as_object()?.len() == 2).then_some(())
+            (secret["data"].as_object()?.len() == 4).then_some(())
         });
         cluster.await_ready(3, version);
     });
     assert_eq!(cluster.cluster_id(), id, "the same cluster all the while");
-    assert_ne!(secret_value(namespace, &secret, "ca.crt"), before);
+    let after = ["ca.crt", "peer-ca.crt"].map(|key| secret_value(namespace, &secret, key));
+    assert!(before.iter().zip(&after).all(|(before, after)| before != after));
     cluster.await_other_pods(&pods);
 }

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use quorate_client::{Endpoint, Timeouts, Tls};
+use quorate_client::{Address, Endpoint, Port, Timeouts, Tls, prove};
+use quorate_core::model::Ordinal;
 
 use super::cluster::{KubeCluster, manifest};
 use super::namespace::Namespace;
@@ -63,6 +64,21 @@ pub fn answers(cluster: &KubeCluster<'_>, member: &str, scheme: &str, tls: Optio
         let endpoint = Endpoint::connect_lazy(&url, tls, Timeouts::default()).expect("an endpoint");
         endpoint.status().await.is_ok()
     })
+}
+
+/// Does a member take one that connects so for another member?
+pub fn answers_as_peer(cluster: &KubeCluster<'_>, member: &str, tls: &Tls) -> bool {
+    let (namespace, name) = (&cluster.namespace.name, &cluster.name);
+    let address = Address {
+        url: format!("https://{}:2380", address(cluster, member).expect("a pod")),
+        server_name: Some(format!("{member}.{name}.{namespace}.svc")),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let asked = [(Ordinal(0), address)].into();
+    let proven = runtime
+        .expect("a runtime")
+        .block_on(prove(Port::Peer, &asked, tls));
+    !proven.is_empty()
 }
 
 /// What a member serves at `/metrics`, in plain text.

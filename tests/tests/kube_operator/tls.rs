@@ -1,13 +1,30 @@
 //! TLS with certificates that quorate makes: whom members serve, and the rotation of the CA under clients that write down
 //! every answer.
 
-use quorate_client::Tls;
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use quorate_client::{Identity, Tls};
+use quorate_pki::{Ca, Leaf, LeafUsages, PairPem};
 use quorate_tests::etcd;
 use quorate_tests::kube::changes::rotate_ca;
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
-use quorate_tests::kube::tls::{answers, encrypted, metrics, secret_value};
+use quorate_tests::kube::tls::{answers, answers_as_peer, encrypted, metrics, secret_value};
 use quorate_tests::kube::traffic::Traffic;
+
+/// A certificate that the CA of these texts signed.
+fn issued(cert: Vec<u8>, key: Vec<u8>) -> PairPem {
+    let ca = Ca::read(&PairPem { cert, key }).expect("a CA");
+    let leaf = Leaf {
+        common_name: "a-member",
+        cluster_name: "c",
+        sans: BTreeSet::new(),
+        usages: LeafUsages::Client,
+    };
+    let issued = ca.issue(&leaf, Duration::from_secs(3600), SystemTime::now());
+    issued.expect("a certificate")
+}
 
 #[test]
 fn only_clients_with_a_certificate_are_served_and_a_ca_rotation_loses_no_write() {
@@ -27,6 +44,22 @@ fn only_clients_with_a_certificate_are_served_and_a_ca_rotation_loses_no_write()
         "without a certificate"
     );
     assert!(!answers(&cluster, "c-0", "http", None), "in plain text");
+    let between = secret_value(&namespace, "c-ca", "peer-ca.crt");
+    let shows = |cert_pem, key_pem| {
+        let identity = Identity { cert_pem, key_pem };
+        Tls::from_pem(between.clone(), Some(identity)).expect("a certificate")
+    };
+    let [cert, key] = ["tls.crt", "tls.key"].map(|key| secret_value(&namespace, "c-client", key));
+    assert!(
+        !answers_as_peer(&cluster, "c-0", &shows(cert, key)),
+        "an application is no member"
+    );
+    let key = secret_value(&namespace, "c-ca", "peer-ca.key");
+    let issued = issued(between.clone(), key);
+    assert!(
+        answers_as_peer(&cluster, "c-0", &shows(issued.cert, issued.key)),
+        "one whom their CA signed for is"
+    );
     let told = metrics(&cluster, "c-0");
     assert!(
         told.starts_with("HTTP/1.1 200") && told.contains("\netcd_server_has_leader 1"),

@@ -114,8 +114,8 @@ fn if_all_secrets_are_deleted_members_get_new_ones_and_keep_their_data() {
     }
 }
 
-/// The CA deleted together with a member's certificates and the clients': the member goes by those of another
-/// until the next CA signs, and a quorum is there throughout.
+/// The CAs deleted together with a member's certificates and the clients': nobody can sign for that member, so all get
+/// new ones, and lose nothing but a moment.
 #[test]
 fn a_lost_ca_is_replaced_though_a_member_has_no_certificates() {
     let version = etcd::newest("3.6");
@@ -124,8 +124,11 @@ fn a_lost_ca_is_replaced_though_a_member_has_no_certificates() {
     cluster.await_ready(3, &version);
     cluster.put("k", "v");
     let before = secret_value(&namespace, "c-ca", "ca.crt");
-    namespace.must(&["delete", "secret", "c-ca", "c-client", "c-2-tls"]);
-    namespace.await_event("CaSwitched", "it signs from now on");
+    let running = cluster.pod_uids(3);
+    // One after the other, an operator that runs would make the member's anew first.
+    namespace.must(&["delete", "secret", "c-2-tls", "c-ca", "c-client"]);
+    namespace.await_event("CaLost", "until a majority");
+    cluster.await_other_pods(&running);
     cluster.await_ready(3, &version);
     let after = secret_value(&namespace, "c-ca", "ca.crt");
     assert_ne!(after, before);
@@ -134,6 +137,40 @@ fn a_lost_ca_is_replaced_though_a_member_has_no_certificates() {
         assert!(answers(&cluster, member, "https", Some(&tls)), "{member}");
     }
     assert_eq!(cluster.value("k"), "v");
+}
+
+/// As an earlier quorate left it: the Secret holds one CA, which signs for all.
+#[test]
+fn members_of_an_earlier_cluster_get_a_ca_of_their_own() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("tls-earlier");
+    let ca = Ca::make("c", Duration::from_secs(3650 * 24 * 3600), SystemTime::now()).expect("a CA");
+    put_secret(
+        &namespace,
+        "c-ca",
+        &[("ca.crt", &ca.pem().cert), ("ca.key", &ca.pem().key)],
+    );
+    namespace.must(&[
+        "label",
+        "secret",
+        "c-ca",
+        "app.kubernetes.io/name=etcd",
+        "app.kubernetes.io/instance=c",
+    ]);
+    let cluster = namespace.create("c", &encrypted("c", 3, &version));
+    namespace.await_event("CaDropped", "trusted no longer");
+    cluster.await_ready(3, &version);
+    assert_eq!(secret_value(&namespace, "c-ca", "ca.crt"), ca.pem().cert);
+    assert_eq!(secret_value(&namespace, "c-client", "ca.crt"), ca.pem().cert);
+    for member in ["c-0-tls", "c-1-tls", "c-2-tls"] {
+        let between = secret_value(&namespace, member, "peer-ca.crt");
+        assert_ne!(between, ca.pem().cert, "{member}");
+        assert_eq!(
+            between,
+            secret_value(&namespace, "c-ca", "peer-ca.crt"),
+            "{member}"
+        );
+    }
 }
 
 /// A certificate as users make theirs: good for all members and for clients.

@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_client::{Address, prove};
+use quorate_client::{Address, Port, prove};
 use quorate_core::memory::Mark;
 use quorate_core::model::{MemberName, Ordinal};
 use quorate_core::reason::BlockReason;
-use quorate_core::rotation::{Proven, Stage};
+use quorate_core::rotation::Proven;
 
 use super::{Event, Supervision};
-use crate::certs::{Keeper, May, Prepared};
+use crate::certs::{Keeper, May, Rotation};
 use crate::{Error, certs, manifest};
 
 impl<E: FnMut(Event)> Supervision<E> {
@@ -49,40 +49,49 @@ impl<E: FnMut(Event)> Supervision<E> {
             may,
         };
         let mut prepared = keeper.prepare()?;
-        let proven = self.all_have_proven(&prepared).await;
-        let moved = keeper.rotate(&prepared, proven)?;
-        if let Some(news) = moved {
-            self.line(news.to_owned());
+        let mut moved = Vec::new();
+        for (port, rotation) in &prepared.rotations {
+            let proven = self.all_have_proven(*port, rotation, &prepared.trusted).await;
+            moved.extend(keeper.rotate(rotation, proven)?);
+        }
+        if !moved.is_empty() {
+            moved.into_iter().for_each(|news| self.line(news));
             prepared = keeper.prepare()?;
         }
         let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
+        self.rotating = prepared.rotates();
         self.problems.certificates = prepared.problem.map(wrong).into_iter().collect();
-        self.rotating = prepared.stage != Stage::Steady;
         self.ground.clients.renew(Some(prepared.tls));
         self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, &prepared.trusted);
         self.ground.trusted = prepared.trusted;
         Ok(())
     }
 
-    /// Has every member that was started proven what this stage of a rotation is for?
-    async fn all_have_proven(&mut self, prepared: &Prepared) -> bool {
-        let Some(tls) = &prepared.proof else {
-            self.proven = None;
+    /// Has every member that was started proven at this port what this stage of a rotation is for?
+    async fn all_have_proven(&mut self, port: Port, rotation: &Rotation, trusted: &str) -> bool {
+        let before = self.proven.remove(&port);
+        let Some(tls) = &rotation.proof else {
             return false;
         };
-        let before = self.proven.as_ref();
-        let before = before.and_then(|proven| proven.now(prepared.stage, &prepared.trusted));
+        let before = before
+            .as_ref()
+            .and_then(|proven| proven.now(rotation.stage, trusted));
         let mut proven = before.cloned().unwrap_or_default();
         let slots = self.ground.journal.memory.slots.iter();
         let started: BTreeSet<Ordinal> = slots
             .filter(|(_, slot)| slot.mark != Mark::Never)
             .map(|(ordinal, _)| *ordinal)
             .collect();
-        let address = |ordinal: &Ordinal| Some((*ordinal, self.ground.client_url(*ordinal)?.into()));
+        let url = |ordinal: Ordinal| match port {
+            Port::Client => self.ground.client_url(ordinal),
+            Port::Peer => self.ground.peer_url(ordinal).map(|url| url.to_string()),
+        };
+        let address = |ordinal: &Ordinal| Some((*ordinal, url(*ordinal)?.into()));
         let open: BTreeMap<Ordinal, Address> = started.difference(&proven).filter_map(address).collect();
-        proven.extend(prove(&open, tls).await);
+        proven.extend(prove(port, &open, tls).await);
         let all = started.is_subset(&proven);
-        self.proven = Some(Proven::new(prepared.stage, &prepared.trusted, proven));
+        self.proven
+            .insert(port, Proven::new(rotation.stage, trusted, proven));
         all
     }
 }

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
-use quorate_pki::{Cas, ask_for_rotation};
+use quorate_client::{Endpoint, IdentityFiles, Port, Timeouts, Tls, TlsFiles, prove};
+use quorate_core::model::Ordinal;
+use quorate_pki::{
+    Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, ask_for_rotation, ensure,
+};
 use quorate_testkit::await_that_async;
 
 use crate::harness::{PATIENCE, Place, Up, newest, pids, run};
@@ -16,6 +19,10 @@ const GAP: Duration = Duration::from_secs(5);
 
 fn cas(root: &Path) -> Cas {
     Cas::read(&root.join("pki"), SystemTime::now()).unwrap()
+}
+
+fn peer_cas(root: &Path) -> Cas {
+    Cas::read(&root.join("pki/peers"), SystemTime::now()).unwrap()
 }
 
 fn signer(root: &Path) -> Option<String> {
@@ -84,6 +91,8 @@ async fn killed(place: &Place, up: Up) -> Up {
 async fn finished(place: &Place, former: &str, before: &BTreeSet<u32>) {
     let done = |cas: &Cas| cas.trusted().len() == 1 && cas.trusted()[0] != former;
     until("the former CA dropped", place, done).await;
+    let between = |_: &Cas| peer_cas(place.root()).trusted().len() == 1;
+    until("one CA between members", place, between).await;
     place
         .until("all restarted and at rest", |s| {
             s.ready && pids(s).len() == 3 && pids(s).is_disjoint(before)
@@ -98,6 +107,7 @@ fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while(
         let mut up = Some(place.up());
         let before = pids(&place.until_ready().await);
         let former = signer(place.root()).unwrap();
+        let between = peer_cas(place.root()).trusted();
         let gap = under_writes(&place, async {
             place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
             place.until("paused", |s| s.spec.paused).await;
@@ -125,10 +135,10 @@ fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while(
         })
         .await;
         assert!(gap < GAP, "no write was acknowledged for {gap:?}");
-        assert!(
-            !place.root().join("pki/rotate").exists(),
-            "the request is carried out"
-        );
+        for request in ["pki/rotate", "pki/peers/rotate"] {
+            assert!(!place.root().join(request).exists(), "{request} is carried out");
+        }
+        assert_ne!(peer_cas(place.root()).trusted(), between);
         up.take().unwrap().down().await;
     });
 }
@@ -161,5 +171,97 @@ fn a_ca_whose_files_are_lost_is_replaced_in_stages() {
             assert!(gap < GAP, "{lost:?}: no write was acknowledged for {gap:?}");
             up.down().await;
         }
+    });
+}
+
+/// Certificates as an earlier quorate left them: one CA signed for all.
+fn as_it_was_before(root: &Path) {
+    let (policy, now) = (Policy::default(), SystemTime::now());
+    let layout = Layout::new(&root.join("pki"));
+    let members = ["t-0", "t-1", "t-2"].map(|name| MemberIdentity::local(name, []).unwrap());
+    ensure(layout.dir(), &Wanted::new("t", members.to_vec()), &policy, now).unwrap();
+    let read = |path: &Path| std::fs::read(path).unwrap();
+    let ca = Ca::read(&PairPem {
+        cert: read(&layout.ca().cert),
+        key: read(&layout.ca().key),
+    });
+    for MemberIdentity { name, sans } in members {
+        let leaf = Leaf {
+            common_name: &name,
+            cluster_name: "t",
+            sans,
+            usages: LeafUsages::ServerAndClient,
+        };
+        let pem = ca
+            .as_ref()
+            .unwrap()
+            .issue(&leaf, policy.leaf_lifetime, now)
+            .unwrap();
+        std::fs::write(layout.peer(&name).cert, pem.cert).unwrap();
+        std::fs::write(layout.peer(&name).key, pem.key).unwrap();
+    }
+    std::fs::remove_dir_all(layout.peers().dir()).unwrap();
+}
+
+/// The members whose port for other members answers to what applications show.
+async fn let_applications_in(place: &Place) -> BTreeSet<Ordinal> {
+    let file = |name: &str| place.root().join("pki").join(name);
+    let files = TlsFiles {
+        ca: file("peers/ca.crt"),
+        identity: Some(IdentityFiles {
+            cert: file("client.crt"),
+            key: file("client.key"),
+        }),
+    };
+    let members = place.status().members.into_iter().zip(0..);
+    let addresses = members.map(|(member, ordinal)| (Ordinal(ordinal), member.peer_url.into()));
+    prove(
+        Port::Peer,
+        &addresses.collect(),
+        &Tls::from_files(&files).unwrap(),
+    )
+    .await
+}
+
+#[test]
+fn an_earlier_cluster_gets_a_ca_between_members_and_then_no_client_is_taken_for_one() {
+    run(async {
+        let place = Place::new(3, &newest());
+        as_it_was_before(place.root());
+        let up = place.up();
+        let before = pids(&place.until_ready().await);
+        let all: BTreeSet<Ordinal> = (0..3).map(Ordinal).collect();
+        await_that_async("one CA signed for all", PATIENCE, async || {
+            let let_in = let_applications_in(&place).await;
+            if let_in == all {
+                Ok(())
+            } else {
+                Err(format!("{let_in:?} let them in"))
+            }
+        })
+        .await;
+        let former = signer(place.root()).unwrap();
+        let gap = under_writes(&place, async {
+            await_that_async("no member takes a client for another", PATIENCE, async || {
+                let status = place.status();
+                let restarted = status.ready && pids(&status).is_disjoint(&before);
+                match let_applications_in(&place).await {
+                    let_in if let_in.is_empty() && restarted => Ok(()),
+                    let_in => Err(format!("{let_in:?} do, {status:#?}")),
+                }
+            })
+            .await;
+            let one = |_: &Cas| peer_cas(place.root()).trusted().len() == 1;
+            until("one CA between members", &place, one).await;
+        })
+        .await;
+        assert!(gap < GAP, "no write was acknowledged for {gap:?}");
+        assert_eq!(
+            cas(place.root()).trusted(),
+            [former.as_str()],
+            "clients go on as they were"
+        );
+        assert_ne!(peer_cas(place.root()).trusted(), [former]);
+        up.down().await;
     });
 }

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_client::{Address, Answers};
+use quorate_client::{Address, Answers, Port};
 use quorate_core::Memory;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, QuorumView, Spec, Time, Token, Volume};
 
 use crate::cluster::slot::SlotObjects;
-use crate::names::{CLIENT_PORT, Names, scheme};
+use crate::names::{CLIENT_PORT, Names, PEER_PORT, scheme};
 
 /// All objects of one cluster that a look needs, by slot.
 #[derive(Clone, Debug, Default)]
@@ -23,14 +23,18 @@ pub struct Objects {
 
 impl Objects {
     /// Where to ask each member that runs. Certificates are for its name, not for the address of its pod.
-    pub fn addresses(&self, names: &Names, tls: bool) -> BTreeMap<Ordinal, Address> {
+    pub fn addresses(&self, names: &Names, port: Port, tls: bool) -> BTreeMap<Ordinal, Address> {
+        let port = match port {
+            Port::Client => CLIENT_PORT,
+            Port::Peer => PEER_PORT,
+        };
         let url = |ip: &str| {
             let ip = if ip.contains(':') {
                 format!("[{ip}]")
             } else {
                 ip.to_owned()
             };
-            format!("{}://{ip}:{CLIENT_PORT}", scheme(tls))
+            format!("{}://{ip}:{port}", scheme(tls))
         };
         let address = |ordinal, slot: &SlotObjects| {
             Some(Address {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use kube::{Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
+use quorate_client::Port;
 use quorate_core::guard::Guards;
 use quorate_core::model::{Frozen, Observed, Outcome, Refused, Spec, StepResult, Time};
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
@@ -355,7 +356,7 @@ impl Pass<'_> {
 
     async fn look(&self, driver: &mut dyn Driver, memory: &Memory, kept: &mut Kept) -> Observed {
         let at = time(driver.now());
-        let addresses = self.objects.addresses(self.names, self.cluster.tls);
+        let addresses = self.objects.addresses(self.names, Port::Client, self.cluster.tls);
         let answers = driver.look(&addresses).await;
         let look = Look {
             names: self.names,

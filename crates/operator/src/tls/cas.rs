@@ -1,6 +1,8 @@
-//! The Secret with a cluster's CAs, read and changed.
+//! The Secret with a cluster's CAs, read and changed: those for clients and those that members know each other by.
 //!
-//! In: the Secret. Out: who signs, who is trusted, the stage of a rotation; and for each move the change to the Secret.
+//! In: the Secret. Out: who signs, who is trusted, the stage of a rotation; and for each move the change to the Secret. Both
+//! kinds go through a rotation together, each only if it needs another. A cluster that was made when one CA signed for all
+//! has no keys for the second kind in its Secret: its members know each other by the first, until they are taken to another.
 //! It belongs to nothing, like the claims: a cluster that is deleted and made again goes on with it.
 //! Never: a CA replaced because it could not be read; a change to any Secret but the one that was read.
 
@@ -25,16 +27,37 @@ pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
 /// On the Secret: members were running when it was made that trust another CA, which nobody has any more.
 pub const STRANGERS_ANNOTATION: &str = "etcd.improbable.io/members-trust-another";
 
-pub(crate) const CERT: &str = "ca.crt";
-pub(crate) const KEY: &str = "ca.key";
-pub(crate) const NEXT_CERT: &str = "next.crt";
-pub(crate) const NEXT_KEY: &str = "next.key";
-pub(crate) const FORMER_CERT: &str = "former.crt";
+/// Under what the CAs of one kind are in the Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) cert: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) next_cert: &'static str,
+    pub(crate) next_key: &'static str,
+    pub(crate) former_cert: &'static str,
+}
 
-/// The CAs of a cluster.
+/// The CAs that clients and members know each other by.
+pub(crate) const CLIENTS: Keys = Keys {
+    cert: "ca.crt",
+    key: "ca.key",
+    next_cert: "next.crt",
+    next_key: "next.key",
+    former_cert: "former.crt",
+};
+/// The CAs that members know each other by.
+pub(crate) const PEERS: Keys = Keys {
+    cert: "peer-ca.crt",
+    key: "peer-ca.key",
+    next_cert: "peer-next.crt",
+    next_key: "peer-next.key",
+    former_cert: "peer-former.crt",
+};
+
+/// The CAs of one kind.
 #[derive(Debug)]
-pub struct Cas {
-    pub stage: Stage,
+pub struct Line {
+    keys: Keys,
     /// Who signs; `None` if the key is lost.
     pub signer: Option<Ca>,
     /// The next, while it is introduced.
@@ -43,14 +66,24 @@ pub struct Cas {
     pub bundle: Vec<u8>,
     /// The fingerprints of all that are trusted.
     trusted: BTreeSet<String>,
-    /// Someone wants another CA, without waiting for clients.
+    retires: bool,
+    /// When the one that signs ends.
+    ends: SystemTime,
+}
+
+/// The CAs of a cluster.
+#[derive(Debug)]
+pub struct Cas {
+    pub stage: Stage,
+    pub clients: Line,
+    /// Those between members; `None` for whoever has no members.
+    pub peers: Option<Line>,
+    /// Someone wants other CAs, without waiting for clients.
     pub urgent: bool,
     /// Members may be running that trust another CA, which nobody has any more.
     pub lost_ca: bool,
     /// When the stage began.
     since: SystemTime,
-    /// When those that sign or are trusted end, the earliest.
-    ends: SystemTime,
     read: Amendment,
 }
 
@@ -70,9 +103,8 @@ pub(crate) fn earlier(time: SystemTime, by: Duration) -> SystemTime {
     time.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-impl Cas {
-    /// Reads the Secret, or says what is wrong with it and what to do.
-    pub fn read(secret: &Secret) -> Result<Cas, String> {
+impl Line {
+    fn read(secret: &Secret, keys: Keys) -> Result<Line, String> {
         let name = secret.name_any();
         let wrong = |key: &str, why: &str| {
             format!(
@@ -81,10 +113,10 @@ impl Cas {
             )
         };
         let described = |key: &str, pem: &[u8]| describe_all(pem).map_err(|why| wrong(key, &why));
-        let Some(cert) = value(secret, CERT) else {
-            return Err(wrong(CERT, "it is not there"));
+        let Some(cert) = value(secret, keys.cert) else {
+            return Err(wrong(keys.cert, "it is not there"));
         };
-        let mut all: Vec<CertInfo> = described(CERT, cert)?;
+        let mut all: Vec<CertInfo> = described(keys.cert, cert)?;
         let mut bundle = cert.to_vec();
         let ca = |cert_key: &str, cert: &[u8], key_key: &str| match value(secret, key_key) {
             None => Ok(None),
@@ -98,35 +130,106 @@ impl Cas {
                     .map_err(|why| wrong(&format!("{cert_key} with {key_key}"), &why.to_string()))
             }
         };
-        let signer = ca(CERT, cert, KEY)?;
+        let signer = ca(keys.cert, cert, keys.key)?;
         let mut next = None;
-        let mut stage = Stage::Steady;
-        if let Some(cert) = value(secret, NEXT_CERT) {
-            next = ca(NEXT_CERT, cert, NEXT_KEY)?;
+        let mut retires = false;
+        if let Some(cert) = value(secret, keys.next_cert) {
+            next = ca(keys.next_cert, cert, keys.next_key)?;
             if next.is_none() {
-                return Err(wrong(NEXT_KEY, "it is not there"));
+                return Err(wrong(keys.next_key, "it is not there"));
             }
-            stage = Stage::Introducing;
-            all.extend(described(NEXT_CERT, cert)?);
+            all.extend(described(keys.next_cert, cert)?);
             bundle.extend(cert);
-        } else if let Some(cert) = value(secret, FORMER_CERT) {
-            stage = Stage::Retiring;
-            all.extend(described(FORMER_CERT, cert)?);
+        } else if let Some(cert) = value(secret, keys.former_cert) {
+            retires = true;
+            all.extend(described(keys.former_cert, cert)?);
             bundle.extend(cert);
         }
-        let annotations = secret.annotations();
-        let since = annotations
-            .get(SINCE_ANNOTATION)
-            .and_then(|text| text.parse().ok())
-            .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
         let signs = signer.as_ref().map_or(&all[0], |a| a.info());
-        Ok(Cas {
-            stage,
+        Ok(Line {
+            keys,
             ends: signs.not_after,
             signer,
             next,
             bundle,
             trusted: all.iter().map(|info| info.fingerprint.to_string()).collect(),
+            retires,
+        })
+    }
+
+    /// Is a former one still trusted?
+    pub fn retires(&self) -> bool {
+        self.retires
+    }
+
+    fn moves(&self) -> bool {
+        self.retires || self.next.is_some()
+    }
+
+    fn due(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
+        self.signer.is_none() || now >= earlier(self.ends, lifetimes.ca_renewal)
+    }
+
+    fn trusted(&self) -> String {
+        let all: Vec<&str> = self.trusted.iter().map(String::as_str).collect();
+        all.join(",")
+    }
+
+    /// The change for a move of these.
+    fn amend(&self, to: Move, change: &mut Amendment, made: Option<&Ca>) {
+        let put = |bytes: &[u8]| Some(ByteString(bytes.to_vec()));
+        let keys = self.keys;
+        match (to, made, &self.next) {
+            (Move::Introduce, Some(next), _) => {
+                change.set(keys.next_cert, put(&next.pem().cert));
+                change.set(keys.next_key, put(&next.pem().key));
+            }
+            (Move::Switch, _, Some(next)) => {
+                let former = self.bundle.strip_suffix(next.pem().cert.as_slice());
+                change.set(keys.former_cert, put(former.unwrap_or(&self.bundle)));
+                change.set(keys.cert, put(&next.pem().cert));
+                change.set(keys.key, put(&next.pem().key));
+                change.set(keys.next_cert, None);
+                change.set(keys.next_key, None);
+            }
+            (Move::Drop, _, _) if self.retires => change.set(keys.former_cert, None),
+            _ => {}
+        }
+    }
+}
+
+impl Cas {
+    /// Reads those of a cluster, or says what is wrong with them and what to do.
+    pub fn read(secret: &Secret) -> Result<Cas, String> {
+        let own = value(secret, PEERS.cert).is_some();
+        let peers = Line::read(secret, if own { PEERS } else { CLIENTS })?;
+        Cas::of(secret, Some(peers))
+    }
+
+    /// The same where there are no members.
+    pub fn read_without_peers(secret: &Secret) -> Result<Cas, String> {
+        Cas::of(secret, None)
+    }
+
+    fn of(secret: &Secret, peers: Option<Line>) -> Result<Cas, String> {
+        let clients = Line::read(secret, CLIENTS)?;
+        let any = |is: fn(&Line) -> bool| is(&clients) || peers.as_ref().is_some_and(is);
+        let stage = if any(|line| line.next.is_some()) {
+            Stage::Introducing
+        } else if any(|line| line.retires) {
+            Stage::Retiring
+        } else {
+            Stage::Steady
+        };
+        let annotations = secret.annotations();
+        let since = annotations
+            .get(SINCE_ANNOTATION)
+            .and_then(|text| text.parse().ok())
+            .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
+        Ok(Cas {
+            stage,
+            clients,
+            peers,
             urgent: annotations
                 .get(ROTATE_ANNOTATION)
                 .is_some_and(|text| text == "now"),
@@ -136,25 +239,40 @@ impl Cas {
         })
     }
 
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        [&self.clients].into_iter().chain(&self.peers)
+    }
+
+    /// Do members know each other by the CAs that are for clients?
+    pub fn shared(&self) -> bool {
+        self.peers.as_ref().is_some_and(|peers| peers.keys == CLIENTS)
+    }
+
     /// All that are trusted, as a text: what members are restarted for.
     pub fn restarts_for(&self) -> String {
-        let all: Vec<&str> = self.trusted.iter().map(String::as_str).collect();
-        all.join(",")
+        let peers = self.peers.as_ref().filter(|_| !self.shared());
+        let all: Vec<String> = [&self.clients]
+            .into_iter()
+            .chain(peers)
+            .map(Line::trusted)
+            .collect();
+        all.join("|")
     }
 
     /// Is another CA needed?
     pub fn due(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
-        self.urgent || self.signer.is_none() || now >= self.due_at(lifetimes)
+        self.urgent || self.shared() || self.lines().any(|line| line.due(lifetimes, now))
     }
 
-    /// When another CA will be needed because this one ends.
+    /// When another CA will be needed because one ends.
     pub fn due_at(&self, lifetimes: &Lifetimes) -> SystemTime {
-        earlier(self.ends, lifetimes.ca_renewal)
+        let ends = self.lines().map(|line| line.ends).min();
+        earlier(ends.unwrap_or(SystemTime::UNIX_EPOCH), lifetimes.ca_renewal)
     }
 
-    /// Has the one that signs ended? Then whatever it signed is refused by everyone.
+    /// Has one that signs ended? Then whatever it signed is refused by everyone.
     pub fn ended(&self, now: SystemTime) -> bool {
-        self.ends <= now
+        self.lines().any(|line| line.ends <= now)
     }
 
     /// The change to the Secret once no member trusts a CA that nobody has.
@@ -164,9 +282,9 @@ impl Cas {
         Effect::Amend(change)
     }
 
-    /// Have clients had the time to take up what changed?
+    /// Have clients had the time to take up what changed for them?
     pub fn ripe(&self, lifetimes: &Lifetimes, now: SystemTime) -> bool {
-        self.urgent || now >= self.ripe_at(lifetimes)
+        self.urgent || !self.clients.moves() || now >= self.ripe_at(lifetimes)
     }
 
     /// When they will have had it.
@@ -177,28 +295,35 @@ impl Cas {
     /// The change for a move; none for none.
     pub fn amended(&self, to: Move, cluster: &str, lifetimes: &Lifetimes, now: SystemTime) -> Option<Effect> {
         let mut change = self.read.clone();
-        let put = |bytes: &[u8]| Some(ByteString(bytes.to_vec()));
+        let needs = |line: &Line| self.urgent || line.due(lifetimes, now);
+        // Failing to make a key is no reason for anything but trying again.
+        let make = |needs: bool| {
+            let made = (to == Move::Introduce && needs)
+                .then(|| Ca::make(cluster, lifetimes.policy.ca_lifetime, now));
+            made.transpose().ok()
+        };
         match to {
             Move::Stay => return None,
-            Move::Introduce => {
-                // Failing to make a key is no reason for anything but trying again.
-                let next = Ca::make(cluster, lifetimes.policy.ca_lifetime, now).ok()?;
-                change.set(NEXT_CERT, put(&next.pem().cert));
-                change.set(NEXT_KEY, put(&next.pem().key));
-            }
-            Move::Switch => {
-                let next = self.next.as_ref()?;
-                let former = self.bundle.strip_suffix(next.pem().cert.as_slice())?;
-                change.set(FORMER_CERT, put(former));
-                change.set(CERT, put(&next.pem().cert));
-                change.set(KEY, put(&next.pem().key));
-                change.set(NEXT_CERT, None);
-                change.set(NEXT_KEY, None);
-            }
+            Move::Introduce | Move::Switch => {}
             Move::Drop => {
-                change.set(FORMER_CERT, None);
                 change.annotations.insert(ROTATE_ANNOTATION.to_owned(), None);
             }
+        }
+        self.clients
+            .amend(to, &mut change, make(needs(&self.clients))?.as_ref());
+        match &self.peers {
+            Some(shared) if self.shared() => {
+                if to == Move::Introduce {
+                    change.set(PEERS.cert, Some(ByteString(shared.bundle.clone())));
+                    let key = shared.signer.as_ref().map(|ca| ByteString(ca.pem().key.clone()));
+                    change.set(PEERS.key, key);
+                    let next = make(true)??;
+                    change.set(PEERS.next_cert, Some(ByteString(next.pem().cert.clone())));
+                    change.set(PEERS.next_key, Some(ByteString(next.pem().key.clone())));
+                }
+            }
+            Some(peers) => peers.amend(to, &mut change, make(needs(peers))?.as_ref()),
+            None => {}
         }
         let since = seconds(now).to_string();
         change
@@ -212,34 +337,44 @@ impl Cas {
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
     Nobody,
-    /// Another, whose certificates these are. It stays trusted, and the new one is introduced.
-    Known(&'a [u8]),
-    /// Another, and no Secret says which.
+    /// Others, whose certificates these are. They stay trusted, and the new ones are introduced.
+    Known {
+        clients: &'a [u8],
+        peers: &'a [u8],
+    },
+    /// Others, and no Secret says which.
     Unknown,
 }
 
-/// The first CA of a cluster.
+/// The first CAs of a cluster.
 pub fn first(
     names: &Names,
     trusted: Trust<'_>,
     lifetimes: &Lifetimes,
     now: SystemTime,
 ) -> Result<Effect, String> {
-    let made = Ca::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
-    let made = made.map_err(|error| format!("no CA can be made: {error}"))?;
-    let bytes = |bytes: &[u8]| ByteString(bytes.to_vec());
-    let pem = made.pem();
-    let data = match trusted {
-        Trust::Nobody | Trust::Unknown => BTreeMap::from([
-            (CERT.to_owned(), bytes(&pem.cert)),
-            (KEY.to_owned(), bytes(&pem.key)),
-        ]),
-        Trust::Known(trusted) => BTreeMap::from([
-            (CERT.to_owned(), bytes(trusted)),
-            (NEXT_CERT.to_owned(), bytes(&pem.cert)),
-            (NEXT_KEY.to_owned(), bytes(&pem.key)),
-        ]),
-    };
+    let mut data = BTreeMap::new();
+    for keys in [CLIENTS, PEERS] {
+        let made = Ca::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
+        let made = made.map_err(|error| format!("no CA can be made: {error}"))?;
+        let known = match trusted {
+            Trust::Nobody | Trust::Unknown => None,
+            Trust::Known { clients, .. } if keys == CLIENTS => Some(clients),
+            Trust::Known { peers, .. } => Some(peers),
+        };
+        let (cert, key) = match known {
+            None => (keys.cert, keys.key),
+            Some(_) => (keys.next_cert, keys.next_key),
+        };
+        let pem = made.pem();
+        let trusted = known.map(|known| (keys.cert, known));
+        for (key, bytes) in [(cert, pem.cert.as_slice()), (key, &pem.key)]
+            .into_iter()
+            .chain(trusted)
+        {
+            data.insert(key.to_owned(), ByteString(bytes.to_vec()));
+        }
+    }
     let mut annotations = BTreeMap::from([(SINCE_ANNOTATION.to_owned(), seconds(now).to_string())]);
     if let Trust::Unknown = trusted {
         annotations.insert(STRANGERS_ANNOTATION.to_owned(), "true".to_owned());
@@ -282,7 +417,7 @@ mod tests {
                 .annotations_mut()
                 .insert(SINCE_ANNOTATION.to_owned(), since.to_owned());
             let read = Cas::read(&secret).unwrap();
-            let ripe = read.ripe(&lifetimes, now);
+            let ripe = read.ripe_at(&lifetimes) <= now;
             // A clock can show the year that only this one stands for; the others are no times at all.
             assert_eq!(ripe, since != edge, "{since}");
             assert!(!read.due(&lifetimes, now), "{since}");

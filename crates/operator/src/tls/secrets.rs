@@ -11,12 +11,12 @@ use std::time::SystemTime;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use quorate_client::{Identity, Tls};
+use quorate_client::{Identity, Port, Tls};
 use quorate_core::model::Ordinal;
 use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San, describe_all};
 
-use super::cas::{Cas, Trust, earlier, first, value};
+use super::cas::{Cas, Line, Trust, earlier, first, value};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;
@@ -28,6 +28,10 @@ const OPERATOR: &str = "root";
 /// The etcd user that the certificate for applications stands for: with authentication on, it may do what that user may.
 const APPLICATION: &str = "client";
 
+const SERVER_PAIR: (&str, &str) = ("server.crt", "server.key");
+const PEER_PAIR: (&str, &str) = ("peer.crt", "peer.key");
+const CLIENT_PAIR: (&str, &str) = ("tls.crt", "tls.key");
+
 /// What Secrets are judged by.
 #[derive(Debug)]
 pub struct Keeper<'a> {
@@ -36,8 +40,8 @@ pub struct Keeper<'a> {
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
     /// Who needs a certificate: everyone who is wanted, remembered or there.
     pub members: &'a BTreeSet<Ordinal>,
-    /// Pods of the cluster are there.
-    pub running: bool,
+    /// Those of whom pods are there.
+    pub running: &'a BTreeSet<Ordinal>,
     /// Who has proven what, as far as this process has asked.
     pub proven: Option<&'a Proven>,
     /// The domain of the cluster's DNS, if it is known.
@@ -64,6 +68,19 @@ pub struct Kept {
 struct Wanted<'a> {
     keys: (&'static str, &'static str),
     leaf: Leaf<'a>,
+    /// Who signs it.
+    of: &'a Line,
+    /// What is shown instead where nobody can sign.
+    lent: Option<PairPem>,
+}
+
+/// What a member has that may be of use to others.
+struct Lender<'a> {
+    /// Whom it trusts.
+    clients: &'a [u8],
+    peers: &'a [u8],
+    /// What it shows to clients.
+    server: PairPem,
 }
 
 impl Keeper<'_> {
@@ -103,12 +120,22 @@ impl Keeper<'_> {
         Ok(kept)
     }
 
-    /// Has every member proven what this stage is for, in this stage?
+    /// Has every member proven what this stage is for, in this stage? One that does not run, and cannot get a certificate
+    /// before the next CA signs, is not waited for.
     fn proven(&self, of: &Cas) -> bool {
         let proven = self
             .proven
             .and_then(|proven| proven.now(of.stage, &of.restarts_for()));
-        proven.is_some_and(|proven| self.members.is_subset(proven))
+        let waits = |ordinal: &Ordinal| !self.running.contains(ordinal) && self.lacks_peer_pair(*ordinal, of);
+        proven.is_some_and(|proven| self.members.iter().all(|o| proven.contains(o) || waits(o)))
+    }
+
+    /// It has no certificate to show to other members, and nobody can sign one. What members show to clients will not do:
+    /// another CA signed it.
+    fn lacks_peer_pair(&self, ordinal: Ordinal, of: &Cas) -> bool {
+        let signed = of.peers.as_ref().is_none_or(|peers| peers.signer.is_some());
+        let secret = self.secrets.get(&self.context.names.member_secret(ordinal));
+        !signed && secret.and_then(|secret| pair(secret, PEER_PAIR)).is_none()
     }
 
     fn rotate(&self, cas: &Cas, to: Move, kept: &mut Kept) {
@@ -142,9 +169,17 @@ impl Keeper<'_> {
             let all = describe_all(trusted).unwrap_or_default();
             all.iter().any(|ca| ca.not_after > self.now)
         };
+        // One that runs and has lost its certificates cannot be restarted to trust another CA, for nobody signs for it.
+        let stranded = |ordinal: &Ordinal| {
+            let secret = self.secrets.get(&names.member_secret(*ordinal));
+            secret.and_then(|secret| pair(secret, PEER_PAIR)).is_none()
+        };
+        let goes_on = !self.running.iter().any(stranded);
         let trust = match self.lender() {
-            Some((trusted, _)) if lasts(trusted) => Trust::Known(trusted),
-            _ if self.running => Trust::Unknown,
+            Some(Lender { clients, peers, .. }) if goes_on && lasts(clients) && lasts(peers) => {
+                Trust::Known { clients, peers }
+            }
+            _ if !self.running.is_empty() => Trust::Unknown,
             _ => Trust::Nobody,
         };
         requests
@@ -165,47 +200,58 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Can members go on with these CAs? If not, what to do.
-    fn usable(&self, of: &Cas) -> Result<(), String> {
+    /// How to begin with another CA.
+    fn anew(&self) -> String {
         let names = self.context.names;
-        let anew = format!(
+        format!(
             "kubectl delete secret --namespace {} --selector {}; members then get a new CA and are restarted, and \
              the cluster does not answer for a moment",
             names.namespace,
             names.selector()
-        );
-        let name = names.ca_secret();
+        )
+    }
+
+    /// Can members go on with these CAs? If not, what to do.
+    fn usable(&self, of: &Cas) -> Result<(), String> {
+        let names = self.context.names;
+        let (anew, name) = (self.anew(), names.ca_secret());
         if of.ended(self.now) {
             return Err(format!(
                 "the CA in Secret {name:?} has ended, so members refuse each other and their clients; run \
                  {anew}"
             ));
         }
-        if of.signer.is_none() && self.lender().is_none() {
+        let keyless = [&of.clients]
+            .into_iter()
+            .chain(&of.peers)
+            .any(|line| line.signer.is_none());
+        if keyless && self.lender().is_none() {
             return Err(format!(
-                "Secret {name:?} has no key that members trust, and no member has a certificate left; put back ca.key, \
-                 or run {anew}"
+                "Secret {name:?} has no key that members trust, and no member has a certificate left; put back ca.key \
+                 and peer-ca.key, or run {anew}"
             ));
         }
         Ok(())
     }
 
-    /// Of a member that has its certificates: whom it trusts, and what it shows to clients. The longest list of
-    /// CAs has all others in it, wherever their writing was interrupted.
-    fn lender(&self) -> Option<(&[u8], PairPem)> {
+    /// Of a member that has its certificates. The longest list of CAs has all others in it, wherever their writing was
+    /// interrupted.
+    fn lender(&self) -> Option<Lender<'_>> {
         let lent = self.secrets.values().filter_map(|secret| {
-            let trusted = value(secret, "ca.crt")?;
-            let pem = PairPem {
-                cert: value(secret, "server.crt")?.to_vec(),
-                key: value(secret, "server.key")?.to_vec(),
-            };
-            Some((trusted, pem))
+            Some(Lender {
+                clients: value(secret, "ca.crt")?,
+                peers: value(secret, "peer-ca.crt")?,
+                server: pair(secret, SERVER_PAIR)?,
+            })
         });
-        lent.max_by_key(|(trusted, _)| trusted.len())
+        lent.max_by_key(|lender| lender.clients.len() + lender.peers.len())
     }
 
     fn member(&self, ordinal: Ordinal, of: &Cas, requests: &mut Requests) -> Result<SystemTime, String> {
         let names = self.context.names;
+        if self.lacks_peer_pair(ordinal, of) {
+            return Ok(of.due_at(self.lifetimes));
+        }
         let member = names.member(ordinal).to_string();
         let leaf = |sans: BTreeSet<San>| Leaf {
             common_name: &member,
@@ -213,28 +259,37 @@ impl Keeper<'_> {
             sans,
             usages: LeafUsages::ServerAndClient,
         };
+        let peers = of.peers.as_ref().unwrap_or(&of.clients);
+        // Where nobody can sign until the next CA does, a member that has nothing shows to clients what another does: it
+        // is good for every member's name, and trusted like that one's own. Otherwise nobody would see it start, and the
+        // next CA would wait for it for ever.
+        let lent = self.lender().map(|lender| lender.server);
         let wanted = [
             Wanted {
-                keys: ("server.crt", "server.key"),
+                keys: SERVER_PAIR,
                 leaf: leaf(sans::server(names, ordinal, self.domain)),
+                of: &of.clients,
+                lent,
             },
             Wanted {
-                keys: ("peer.crt", "peer.key"),
+                keys: PEER_PAIR,
                 leaf: leaf(sans::peer(names, ordinal, self.domain)),
+                of: peers,
+                lent: None,
             },
         ];
-        let trust = ["ca.crt", "peer-ca.crt"];
+        let trust = [("ca.crt", &of.clients), ("peer-ca.crt", peers)];
         let mut made = Secret {
             metadata: self.context.meta(&names.member_secret(ordinal)),
             type_: Some("Opaque".to_owned()),
             ..Secret::default()
         };
         made.metadata.labels = Some(names.member_object_labels(ordinal));
-        // Where nobody can sign until the next CA does, a member that has nothing goes by what another shows to
-        // clients: it is good for every member's name, and trusted like that one's own. Otherwise nobody would see it
-        // start, and the next CA would wait for it for ever.
-        let lent = of.signer.is_none().then(|| self.lender()).flatten();
-        self.secret(made, &wanted, &trust, (of, lent.map(|(_, pem)| pem)), requests)
+        let good_until = of.due_at(self.lifetimes);
+        Ok(good_until.min(
+            self.secret(made, &wanted, &trust, requests)?
+                .unwrap_or(good_until),
+        ))
     }
 
     /// The operator's Secret and that for applications. The one for applications was root's once, and the operator's own:
@@ -266,41 +321,39 @@ impl Keeper<'_> {
         requests: &mut Requests,
     ) -> Result<SystemTime, String> {
         let wanted = [Wanted {
-            keys: ("tls.crt", "tls.key"),
+            keys: CLIENT_PAIR,
             leaf: self.client_leaf(user),
+            of: &of.clients,
+            lent: None,
         }];
         let made = Secret {
             metadata: self.context.meta(name),
             type_: Some("kubernetes.io/tls".to_owned()),
             ..Secret::default()
         };
-        self.secret(made, &wanted, &["ca.crt"], (of, None), requests)
+        let good_until = of.due_at(self.lifetimes);
+        let made = self.secret(made, &wanted, &[("ca.crt", &of.clients)], requests)?;
+        Ok(good_until.min(made.unwrap_or(good_until)))
     }
 
     /// Brings one Secret to what it should be: `made` with these certificates and what is trusted. Out: until when its
-    /// certificates are good.
+    /// certificates are good, if any of them ends before its CA.
     fn secret(
         &self,
         mut made: Secret,
         wanted: &[Wanted<'_>],
-        trust: &[&'static str],
-        (of, lent): (&Cas, Option<PairPem>),
+        trust: &[(&'static str, &Line)],
         requests: &mut Requests,
-    ) -> Result<SystemTime, String> {
+    ) -> Result<Option<SystemTime>, String> {
         let name = made.name_any();
         let present = self.secrets.get(&name);
-        let mut good_until = of.due_at(self.lifetimes);
+        let mut good_until: Option<SystemTime> = None;
         let mut data = BTreeMap::new();
-        for Wanted { keys, leaf } in wanted {
-            let pem = present.and_then(|secret| {
-                Some(PairPem {
-                    cert: value(secret, keys.0)?.to_vec(),
-                    key: value(secret, keys.1)?.to_vec(),
-                })
-            });
+        for Wanted { keys, leaf, of, lent } in wanted {
+            let pem = present.and_then(|secret| pair(secret, *keys));
             let Some(signer) = &of.signer else {
                 // Nobody can sign until the next CA does: what is there is kept, and is still trusted.
-                match (pem, &lent) {
+                match (pem, lent) {
                     (Some(_), _) => continue,
                     (None, Some(pem)) => {
                         data.insert(keys.0, ByteString(pem.cert.clone()));
@@ -312,7 +365,8 @@ impl Keeper<'_> {
             };
             let judged = pem.map(|pem| signer.judge(&pem, leaf, &self.lifetimes.policy, self.now));
             if let Some(Ok(info)) = &judged {
-                good_until = good_until.min(earlier(info.not_after, self.lifetimes.policy.renew_before));
+                let renewal = earlier(info.not_after, self.lifetimes.policy.renew_before);
+                good_until = Some(good_until.map_or(renewal, |until| until.min(renewal)));
                 continue;
             }
             let pem = self.issue(signer, leaf, &name)?;
@@ -320,10 +374,10 @@ impl Keeper<'_> {
             data.insert(keys.1, ByteString(pem.key));
         }
         let renewed = !data.is_empty();
-        for key in trust {
+        for (key, of) in trust {
             let known = present.and_then(|secret| value(secret, key));
             if known != Some(of.bundle.as_slice()) {
-                data.insert(key, ByteString(of.bundle.clone()));
+                data.insert(*key, ByteString(of.bundle.clone()));
             }
         }
         match present {
@@ -406,14 +460,10 @@ impl Keeper<'_> {
             .secrets
             .get(&name)
             .or_else(|| self.secrets.get(&names.client_secret()));
-        let own = secret.and_then(|secret| {
-            Some(PairPem {
-                cert: value(secret, "tls.crt")?.to_vec(),
-                key: value(secret, "tls.key")?.to_vec(),
-            })
-        });
+        let own = secret.and_then(|secret| pair(secret, CLIENT_PAIR));
         // Where nobody can sign a new one, a member's is as good.
-        let lent = || self.lender().map(|(_, pem)| pem).filter(|_| of.signer.is_none());
+        let keyless = of.clients.signer.is_none();
+        let lent = || self.lender().map(|lender| lender.server).filter(|_| keyless);
         let Some(pem) = own.or_else(lent) else {
             return Ok(None);
         };
@@ -422,31 +472,65 @@ impl Keeper<'_> {
             cert_pem: pem.cert,
             key_pem: pem.key,
         };
-        let tls = Tls::from_pem(of.bundle.clone(), Some(identity.clone())).map_err(unusable)?;
-        let test = match (of.stage, &of.next, &of.signer) {
-            // Whoever answers to a certificate of the next CA trusts it.
-            (Stage::Introducing, Some(next), _) => {
-                let pem = self.issue(next, &self.client_leaf(OPERATOR), &name)?;
+        let tls = Tls::from_pem(of.clients.bundle.clone(), Some(identity)).map_err(unusable)?;
+        let mut proofs = BTreeMap::new();
+        for (port, line) in [(Port::Client, Some(&of.clients)), (Port::Peer, of.peers.as_ref())] {
+            if let Some((trusted, shows)) = line
+                .filter(|_| !(port == Port::Peer && of.shared()))
+                .and_then(test)
+            {
+                let pem = self.issue(shows, &self.client_leaf(OPERATOR), &name)?;
                 let identity = Identity {
                     cert_pem: pem.cert,
                     key_pem: pem.key,
                 };
-                Some(Tls::from_pem(of.bundle.clone(), Some(identity)).map_err(unusable)?)
+                proofs.insert(port, Tls::from_pem(trusted, Some(identity)).map_err(unusable)?);
             }
-            // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
-            (Stage::Retiring, _, Some(signer)) => {
-                Some(Tls::from_pem(signer.pem().cert.clone(), Some(identity)).map_err(unusable)?)
-            }
-            _ => None,
-        };
+        }
         Ok(Some(Material {
             tls,
             trusted: of.restarts_for(),
-            proof: test.map(|tls| Proof { stage: of.stage, tls }),
+            proof: (of.stage != Stage::Steady).then_some(Proof {
+                stage: of.stage,
+                proofs,
+            }),
             lost_ca: false,
-            advice: None,
+            advice: self.advice(of),
         }))
     }
+
+    /// A member runs whose Secret is gone while nobody can sign for it: it would not come back from a restart.
+    fn advice(&self, of: &Cas) -> Option<String> {
+        let ordinal = self
+            .running
+            .iter()
+            .find(|ordinal| self.lacks_peer_pair(**ordinal, of))?;
+        let names = self.context.names;
+        Some(format!(
+            "Secret {:?} is gone, and Secret {:?} has no key to sign another with; put back either, or run {}",
+            names.member_secret(*ordinal),
+            names.ca_secret(),
+            self.anew()
+        ))
+    }
+}
+
+/// Whom a test trusts, and who signs what it shows.
+fn test(of: &Line) -> Option<(Vec<u8>, &Ca)> {
+    match (&of.next, &of.signer) {
+        // Whoever answers to a certificate of the next CA trusts it.
+        (Some(next), _) => Some((of.bundle.clone(), next)),
+        // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
+        (None, Some(signer)) if of.retires() => Some((signer.pem().cert.clone(), signer)),
+        _ => None,
+    }
+}
+
+fn pair(secret: &Secret, keys: (&str, &str)) -> Option<PairPem> {
+    Some(PairPem {
+        cert: value(secret, keys.0)?.to_vec(),
+        key: value(secret, keys.1)?.to_vec(),
+    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_api::TlsSecrets;
-use quorate_client::prove;
+use quorate_client::{Port, prove};
 use quorate_core::Memory;
 use quorate_core::model::Ordinal;
 use quorate_core::rotation::Proven;
@@ -120,6 +120,8 @@ impl Shared {
     ) -> Secured {
         let secrets = self.watches.secrets(context.names);
         let members = members(context, objects, memory);
+        let with_pods = objects.slots.iter().filter(|(_, slot)| !slot.pods.is_empty());
+        let running: BTreeSet<Ordinal> = with_pods.map(|(ordinal, _)| *ordinal).collect();
         let now = SystemTime::now();
         let versions = versions(&secrets);
         if let Some(judged) = &kept.judged
@@ -134,7 +136,7 @@ impl Shared {
             context,
             secrets: &secrets,
             members: &members,
-            running: objects.slots.values().any(|slot| !slot.pods.is_empty()),
+            running: &running,
             proven: kept.proven.as_ref(),
             domain: self.certificates.domain.as_deref(),
             lifetimes: &self.certificates.lifetimes,
@@ -181,9 +183,14 @@ impl Shared {
         let before = kept.proven.as_ref();
         let before = before.and_then(|proven| proven.now(proof.stage, &material.trusted));
         let mut proven = before.cloned().unwrap_or_default();
-        let mut open = objects.addresses(context.names, true);
-        open.retain(|ordinal, _| !proven.contains(ordinal));
-        proven.extend(prove(&open, &proof.tls).await);
+        let mut open: BTreeSet<Ordinal> = objects.slots.keys().copied().collect();
+        open.retain(|ordinal| !proven.contains(ordinal));
+        for (port, tls) in &proof.proofs {
+            let mut asked = objects.addresses(context.names, *port, true);
+            asked.retain(|ordinal, _| open.contains(ordinal));
+            open = prove(*port, &asked, tls).await;
+        }
+        proven.extend(open);
         kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
     }
 
@@ -219,8 +226,8 @@ impl Shared {
             Err(why) => return Ok(Secured::Held(why)),
         };
         if runs_with_another(objects, &digest_with(context, &material)) {
-            let running = objects.addresses(context.names, true);
-            if !running.is_empty() && prove(&running, &material.tls).await.is_empty() {
+            let running = objects.addresses(context.names, Port::Client, true);
+            if !running.is_empty() && prove(Port::Client, &running, &material.tls).await.is_empty() {
                 material.advice = Some(own::advice(names, context.names));
             }
         }

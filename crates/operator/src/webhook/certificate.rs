@@ -21,9 +21,7 @@ use crate::install::NAME;
 use crate::names::APP_LABEL;
 use crate::requests::effect::{Amendment, Effect, Object};
 use crate::tls::Lifetimes;
-use crate::tls::cas::{
-    CERT, Cas, FORMER_CERT, KEY, NEXT_CERT, NEXT_KEY, SINCE_ANNOTATION, earlier, seconds, value,
-};
+use crate::tls::cas::{CLIENTS, Cas, SINCE_ANNOTATION, earlier, seconds, value};
 
 const LEAF_CERT: &str = "tls.crt";
 const LEAF_KEY: &str = "tls.key";
@@ -65,18 +63,18 @@ impl Keeper<'_> {
         let Some(secret) = secret else {
             return self.first();
         };
-        let cas = match Cas::read(secret) {
-            Ok(read) if read.signer.is_some() => read,
+        let cas = match Cas::read_without_peers(secret) {
+            Ok(read) if read.clients.signer.is_some() => read,
             // Its own words ask the user to mend it, for the sake of members; here there are none.
-            Ok(keyless) => return self.anew(secret, Some(keyless.bundle)),
+            Ok(keyless) => return self.anew(secret, Some(keyless.clients.bundle)),
             Err(_) => return self.anew(secret, None),
         };
-        let Some(signer) = &cas.signer else {
+        let Some(signer) = &cas.clients.signer else {
             return self.anew(secret, None);
         };
         let mut judged = Judged {
             change: None,
-            bundle: Some(cas.bundle.clone()),
+            bundle: Some(cas.clients.bundle.clone()),
             good_until: None,
         };
         let policy = &self.lifetimes.policy;
@@ -88,7 +86,7 @@ impl Keeper<'_> {
             judged.change = Some(Effect::Amend(change));
             return Ok(judged);
         };
-        let written = trusted(&cas.bundle);
+        let written = trusted(&cas.clients.bundle);
         let seen = Seen {
             due: cas.due(self.lifetimes, self.now),
             written,
@@ -108,8 +106,8 @@ impl Keeper<'_> {
     fn first(&self) -> Result<Judged, String> {
         let (ca, leaf) = self.both()?;
         let data = [
-            (CERT, &ca.pem().cert),
-            (KEY, &ca.pem().key),
+            (CLIENTS.cert, &ca.pem().cert),
+            (CLIENTS.key, &ca.pem().key),
             (LEAF_CERT, &leaf.cert),
             (LEAF_KEY, &leaf.key),
         ];
@@ -138,11 +136,11 @@ impl Keeper<'_> {
     fn anew(&self, secret: &Secret, former: Option<Vec<u8>>) -> Result<Judged, String> {
         let (ca, leaf) = self.both()?;
         let mut change = Amendment::of(secret);
-        set_pair(&mut change, (CERT, KEY), ca.pem());
+        set_pair(&mut change, (CLIENTS.cert, CLIENTS.key), ca.pem());
         set_pair(&mut change, (LEAF_CERT, LEAF_KEY), &leaf);
-        change.set(NEXT_CERT, None);
-        change.set(NEXT_KEY, None);
-        change.set(FORMER_CERT, former.map(ByteString));
+        change.set(CLIENTS.next_cert, None);
+        change.set(CLIENTS.next_key, None);
+        change.set(CLIENTS.former_cert, former.map(ByteString));
         let since = seconds(self.now).to_string();
         change
             .annotations

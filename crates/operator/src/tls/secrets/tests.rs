@@ -23,7 +23,7 @@ struct World {
     proven: BTreeSet<Ordinal>,
     /// What was proven before this operator lost the Lease; otherwise it is of the present stage.
     stale: Option<Proven>,
-    running: bool,
+    running: BTreeSet<Ordinal>,
     now: SystemTime,
     writes: u64,
 }
@@ -51,7 +51,7 @@ impl World {
             members: (0..3).map(Ordinal).collect(),
             proven: BTreeSet::new(),
             stale: None,
-            running: false,
+            running: BTreeSet::new(),
             now: SystemTime::now(),
             writes: 0,
         }
@@ -70,7 +70,7 @@ impl World {
             context: &context,
             secrets: &self.secrets,
             members: &self.members,
-            running: self.running,
+            running: &self.running,
             proven: proven.as_ref(),
             domain: None,
             lifetimes: &Lifetimes::default(),
@@ -153,6 +153,10 @@ impl World {
         self.secrets.insert(secret.to_owned(), Arc::new(changed));
     }
 
+    fn forget(&mut self, secret: &str, key: &str) {
+        self.change(secret, |secret| drop(secret.data.as_mut().unwrap().remove(key)));
+    }
+
     /// The certificates of members and client, in order.
     fn leaves(&self) -> Vec<Vec<u8>> {
         let members = ["c-0-tls", "c-1-tls", "c-2-tls"];
@@ -190,6 +194,13 @@ fn all_is_made_once_and_then_left_alone() {
         assert_eq!(secret.labels()["app.kubernetes.io/name"], "etcd", "{name}");
     }
     assert_eq!(world.value("c-client", "ca.crt"), world.value("c-ca", "ca.crt"));
+    let between = world.value("c-0-tls", "peer-ca.crt");
+    assert_eq!(between, world.value("c-ca", "peer-ca.crt"));
+    assert_ne!(
+        between,
+        world.value("c-0-tls", "ca.crt"),
+        "no client's certificate opens a connection between members"
+    );
     assert_eq!(
         world.value("c-client", "ca.key"),
         b"",
@@ -378,22 +389,28 @@ fn a_ca_that_someone_deleted_stays_trusted_until_members_have_another() {
     );
 }
 
+/// The key that signs for clients is lost, and that between members is not.
 #[test]
-fn without_a_ca_a_member_that_has_nothing_goes_by_what_another_shows() {
+fn without_a_key_a_member_that_has_nothing_shows_clients_what_another_does() {
     let mut world = World::new();
     world.settle();
-    world.running = true;
-    for gone in ["c-ca", "c-client", "c-2-tls"] {
+    world.running = world.members.clone();
+    world.forget("c-ca", "ca.key");
+    for gone in ["c-client", "c-2-tls"] {
         world.secrets.remove(gone).unwrap();
     }
     world.members.insert(Ordinal(3));
     let material = world.settle();
-    assert_eq!(material.proof.unwrap().stage, Stage::Introducing);
+    assert_eq!(
+        material.proof.unwrap().proofs.keys().collect::<Vec<_>>(),
+        [&Port::Client]
+    );
     let lent = world.value("c-1-tls", "server.crt");
     for name in ["c-2-tls", "c-3-tls"] {
-        let shown = ["server.crt", "peer.crt"].map(|key| world.value(name, key));
-        assert!(shown.iter().all(|shown| *shown == lent), "{name}");
+        assert_eq!(world.value(name, "server.crt"), lent, "{name}");
+        assert_ne!(world.value(name, "peer.crt"), lent, "{name}");
         assert_eq!(describe_all(&world.value(name, "ca.crt")).unwrap().len(), 2);
+        assert_eq!(describe_all(&world.value(name, "peer-ca.crt")).unwrap().len(), 1);
     }
     assert!(
         !world.secrets.contains_key("c-client"),
@@ -416,10 +433,118 @@ fn without_a_ca_a_member_that_has_nothing_goes_by_what_another_shows() {
 }
 
 #[test]
+fn without_a_ca_a_member_that_has_nothing_waits_for_the_next() {
+    let mut world = World::new();
+    world.settle();
+    world.running = BTreeSet::from([Ordinal(0), Ordinal(1)]);
+    for gone in ["c-ca", "c-client", "c-2-tls"] {
+        world.secrets.remove(gone).unwrap();
+    }
+    let material = world.settle();
+    assert_eq!(material.proof.unwrap().stage, Stage::Introducing);
+    assert_eq!(material.advice, None);
+    assert!(!world.secrets.contains_key("c-2-tls"), "nobody can sign for it");
+    world.running.insert(Ordinal(2));
+    let advice = world.settle().advice.unwrap();
+    assert!(advice.contains("\"c-2-tls\" is gone"), "{advice}");
+    world.proven = BTreeSet::from([Ordinal(0), Ordinal(1)]);
+    assert_eq!(
+        world.keep().unwrap().requests,
+        Requests::default(),
+        "it runs, and trusts nobody knows whom"
+    );
+    world.running.remove(&Ordinal(2));
+    world.pass();
+    world.proven.clear();
+    assert_eq!(world.settle().proof.unwrap().stage, Stage::Retiring);
+    assert!(!world.value("c-2-tls", "peer.crt").is_empty());
+}
+
+#[test]
+fn without_a_ca_and_with_a_member_that_has_nothing_all_begin_anew() {
+    let mut world = World::new();
+    world.settle();
+    world.running = world.members.clone();
+    for gone in ["c-ca", "c-2-tls"] {
+        world.secrets.remove(gone).unwrap();
+    }
+    assert_eq!(world.pass().requests.news[0].reason, "CaLost");
+    assert!(world.settle().proof.is_none());
+    assert!(world.keep().unwrap().lost_ca.is_some());
+}
+
+/// As an earlier quorate left it: one CA signed for all.
+#[test]
+fn members_are_taken_to_a_ca_of_their_own_and_clients_notice_nothing() {
+    let mut world = World::new();
+    world.settle();
+    for key in ["peer-ca.crt", "peer-ca.key"] {
+        world.forget("c-ca", key);
+    }
+    let common = world.value("c-ca", "ca.crt");
+    let signer = Ca::read(&PairPem {
+        cert: common.clone(),
+        key: world.value("c-ca", "ca.key"),
+    });
+    let signer = signer.unwrap();
+    let common_trust = signer.info().fingerprint.to_string();
+    for ordinal in 0..3 {
+        let member = format!("c-{ordinal}");
+        let leaf = Leaf {
+            common_name: &member,
+            cluster_name: "c",
+            sans: sans::peer(&world.names, Ordinal(ordinal), None),
+            usages: LeafUsages::ServerAndClient,
+        };
+        let pem = signer.issue(&leaf, 365 * DAY, world.now).unwrap();
+        world.change(&format!("{member}-tls"), |secret| {
+            let data = secret.data.as_mut().unwrap();
+            data.insert("peer-ca.crt".to_owned(), ByteString(common.clone()));
+            data.insert("peer.crt".to_owned(), ByteString(pem.cert));
+            data.insert("peer.key".to_owned(), ByteString(pem.key));
+        });
+    }
+    let before = world.leaves();
+    let kept = world.pass();
+    assert_eq!(
+        kept.material.unwrap().trusted,
+        common_trust,
+        "nobody is restarted for a thing that is the same"
+    );
+    let introducing = world.settle();
+    assert_eq!(
+        introducing.proof.unwrap().proofs.keys().collect::<Vec<_>>(),
+        [&Port::Peer]
+    );
+    assert_eq!(world.leaves(), before);
+    let trusted = world.value("c-2-tls", "peer-ca.crt");
+    assert!(trusted.starts_with(&common) && trusted.len() > common.len());
+    world.proven = world.members.clone();
+    world.pass();
+    world.proven.clear();
+    assert_eq!(world.settle().proof.unwrap().stage, Stage::Retiring);
+    world.proven = world.members.clone();
+    let after = world.settle();
+    assert!(after.proof.is_none() && after.trusted.contains('|'));
+    let (between, for_clients) = (
+        world.value("c-2-tls", "peer-ca.crt"),
+        world.value("c-2-tls", "ca.crt"),
+    );
+    assert_eq!(for_clients, common, "what clients trust and show is as it was");
+    assert_eq!(
+        world.value("c-client", "tls.crt"),
+        *before.iter().nth_back(1).unwrap()
+    );
+    assert_eq!(describe_all(&between).unwrap().len(), 1);
+    assert_ne!(between, common);
+    assert!(world.keep().unwrap().good_until.is_some(), "it is at rest");
+}
+
+#[test]
 fn if_all_is_deleted_under_running_members_it_is_said_and_they_are_to_be_restarted() {
     let mut world = World::new();
     let trusted = world.settle().trusted;
-    world.running = true;
+    world.running = world.members.clone();
     // What a client trusts is not enough to go on with: no member has a certificate.
     world.secrets.retain(|name, _| name == "c-client");
     let made = world.pass().requests;
@@ -451,16 +576,14 @@ fn what_cannot_be_gone_on_with_is_said_with_what_to_do() {
         "{why}"
     );
     // As it says; whichever of them goes first.
-    world.running = true;
+    world.running = world.members.clone();
     world.secrets.remove("c-ca").unwrap();
     assert_eq!(world.pass().requests.news[0].reason, "CaLost");
     world.settle();
     assert!(world.keep().unwrap().lost_ca.is_some());
     let mut world = World::new();
     world.settle();
-    world.change("c-ca", |secret| {
-        secret.data.as_mut().unwrap().remove("ca.key");
-    });
+    world.forget("c-ca", "ca.key");
     world.secrets.retain(|name, _| name == "c-ca");
     let why = world.keep().unwrap_err();
     assert!(why.contains("put back ca.key"), "{why}");

@@ -74,7 +74,7 @@ impl World {
             },
         }
         self.writes += 1;
-        for (cert, key) in [(CERT, KEY), (NEXT_CERT, NEXT_KEY)] {
+        for (cert, key) in [(CLIENTS.cert, CLIENTS.key), (CLIENTS.next_cert, CLIENTS.next_key)] {
             let (cert, key) = (self.value(cert), self.value(key));
             self.cas.push(PairPem { cert, key });
         }
@@ -151,19 +151,21 @@ fn a_certificate_is_renewed_when_its_time_has_come_and_nobody_needs_to_be_told()
 fn another_ca_comes_in_without_a_moment_of_disbelief() {
     let mut world = World::new();
     world.settle();
-    let before = world.value(CERT);
+    let before = world.value(CLIENTS.cert);
     let ends = describe_all(&before).unwrap()[0].not_after;
     world.now = ends - 730 * DAY + Duration::from_secs(1);
     // The certificate is renewed first: it is long over.
     assert!(world.step());
     let mut most = 0;
     let mut days = 0;
-    while world.value(CERT) == before || world.trusts() != 1 {
+    while world.value(CLIENTS.cert) == before || world.trusts() != 1 {
         if world.step() {
             assert!(
                 world.believed(),
                 "in stage {:?}",
-                Cas::read(world.secret.as_ref().unwrap()).unwrap().stage
+                Cas::read_without_peers(world.secret.as_ref().unwrap())
+                    .unwrap()
+                    .stage
             );
         } else {
             world.now = world.judge().good_until.unwrap();
@@ -200,7 +202,7 @@ fn nothing_moves_on_before_the_configurations_have_followed() {
 
 #[test]
 fn whatever_is_broken_is_made_anew() {
-    for broken in [LEAF_CERT, LEAF_KEY, CERT, KEY] {
+    for broken in [LEAF_CERT, LEAF_KEY, CLIENTS.cert, CLIENTS.key] {
         for by in [None, Some(ByteString(b"nonsense".to_vec()))] {
             let mut world = World::new();
             world.settle();
