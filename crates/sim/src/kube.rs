@@ -19,6 +19,7 @@ pub mod api;
 pub mod controllers;
 pub mod course;
 mod driver;
+mod eviction;
 mod exchange;
 pub mod fault;
 pub mod judge;

@@ -16,6 +16,7 @@ use super::kubelet::Running;
 use super::volume::Volume;
 use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::{Data, Place, Volumes};
+use crate::fault::newest_conf;
 
 /// A volume as it was at some time.
 #[derive(Clone, Debug)]
@@ -192,7 +193,9 @@ impl KubeWorld {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let blocks = plan.iter().flat_map(|p| &p.blocks);
         let foreign = blocks.filter(|b| b.reason == BlockReason::ForeignData);
-        let unwanted = foreign.filter_map(|b| b.member.filter(|o| o.0 >= self.wants.replicas));
+        let conf = newest_conf(&self.etcd).unwrap_or_default();
+        let listed = |o: &Ordinal| conf.members.values().any(|m| m.place == Place(o.0));
+        let unwanted = foreign.filter_map(|b| b.member.filter(|o| o.0 >= self.wants.replicas && !listed(o)));
         for ordinal in unwanted.collect::<Vec<_>>() {
             let name = self.names.member(ordinal).to_string();
             let Some(uid) = self.api.claims.live.get(&name).and_then(|c| c.uid()) else {

@@ -43,6 +43,8 @@ kinds! {
     KillEtcd,
     /// A pod is deleted.
     DeletePod,
+    /// Somebody drains the node of a pod, as far as the budget allows it.
+    Evict,
     /// A pod is deleted by force: the API server forgets it, its process goes on for a while.
     ForceDelete,
     /// The node starts anew: all pods at once, from their first container.
@@ -197,7 +199,7 @@ impl KubeWorld {
             && self.wants.version.path_to(version) == VersionPath::Allowed
     }
 
-    fn some_pod(&mut self, which: impl Fn(&super::kubelet::Running) -> bool) -> Option<String> {
+    pub(super) fn some_pod(&mut self, which: impl Fn(&super::kubelet::Running) -> bool) -> Option<String> {
         let all: Vec<String> = self
             .pods
             .iter()
@@ -250,6 +252,7 @@ impl KubeWorld {
                 let name = self.pods[&uid].name.clone();
                 let _ = self.api.delete::<Pod>(&name, Some(&uid));
             }
+            KubeFault::Evict => return self.evict(),
             KubeFault::ForceDelete => {
                 let Some(uid) = self.some_pod(|_| true) else {
                     return false;

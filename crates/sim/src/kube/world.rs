@@ -39,6 +39,8 @@ pub enum KubeBreak {
     FirstOnUsed,
     /// A claim went with the data of a member.
     ClaimLost,
+    /// An eviction that the budget allowed took the quorum away.
+    EvictionCostQuorum,
     /// Settings that one voter does not serve with reached another.
     SettingsSpread,
     /// A volume was started that was put back to an earlier state, which could be known.
