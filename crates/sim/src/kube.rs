@@ -25,6 +25,7 @@ pub mod fault;
 pub mod judge;
 pub mod kubelet;
 pub mod operator;
+mod release;
 pub mod run;
 pub mod volume;
 pub mod world;

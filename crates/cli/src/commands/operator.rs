@@ -39,6 +39,7 @@ pub async fn run(arguments: Operator) -> Result<(), Failure> {
         images: Images {
             quorate: arguments.image,
             etcd: arguments.etcd_repository,
+            ..Images::default()
         },
         listen: arguments.listen,
         webhook: arguments.webhook,

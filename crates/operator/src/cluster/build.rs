@@ -27,12 +27,14 @@ pub struct BuildContext<'a> {
     pub trusted: Option<&'a str>,
 }
 
-/// Where images come from.
+/// Where images come from, and what a release of quorate makes of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Images {
     pub quorate: String,
     /// The repository of etcd's; the tag is its version.
     pub etcd: String,
+    /// Changes whenever what is built from the same manifest does, so that running members get it in their turn.
+    pub revision: u32,
 }
 
 impl Default for Images {
@@ -40,6 +42,7 @@ impl Default for Images {
         Images {
             quorate: format!("quorate:{}", env!("CARGO_PKG_VERSION")),
             etcd: "quay.io/coreos/etcd".to_owned(),
+            revision: 2,
         }
     }
 }

@@ -14,6 +14,7 @@ use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
 use super::operator::{KINDS, Operator};
+use super::release::Release;
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};
 use crate::fault::change_pending;
@@ -308,7 +309,10 @@ impl KubeWorld {
                     return false;
                 }
                 let until = now + self.rng.u64(30..200);
-                self.operators.push(Operator::new(2, now + 1, Some(until)));
+                let mut second = Operator::new(2, now + 1, Some(until));
+                let releases = [Release::Present, Release::Later, Release::LaterFormat];
+                second.release = releases[self.rng.usize(..releases.len())];
+                self.operators.push(second);
             }
             KubeFault::Lag => {
                 let index = self.rng.usize(..self.operators.len());
@@ -451,7 +455,12 @@ impl KubeWorld {
         }
         self.away_until = 0;
         self.operators.truncate(1);
+        let later = self.memory_is_later();
         for operator in &mut self.operators {
+            if later {
+                // A person brings it up to the release that wrote the memory.
+                operator.release = Release::LaterFormat;
+            }
             operator.lag = [0; KINDS];
             operator.dies_in = None;
             operator.loses_answers = 0;

@@ -4,12 +4,13 @@
 //! In: views that lag, each kind for itself; the requests of [`reconcile::pass`]. Out: answers, perhaps some ticks later,
 //! or never. Never: a decision of the operator's made here.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures::future::BoxFuture;
 use quorate_core::model::{Basis, Refused, StepKind, StepResult, Time};
+use quorate_core::reason::StatusReason;
 use quorate_core::{Plan, Step};
-use quorate_operator::cluster::build::Images;
 use quorate_operator::cluster::driver::View;
 use quorate_operator::cluster::gather::Seen;
 use quorate_operator::cluster::reconcile::{self, Kept};
@@ -19,6 +20,7 @@ use quorate_operator::requests::trouble::Failed;
 
 use super::api::ApiError;
 use super::driver::{Answer, Desk, Driven, Request, failed};
+use super::release::Release;
 use super::world::KubeWorld;
 use crate::etcd::{Asked, Operation, Place};
 
@@ -49,6 +51,7 @@ struct Work {
 
 pub struct Operator {
     pub id: u8,
+    pub release: Release,
     /// It does nothing before this tick.
     pub asleep_until: u64,
     /// When it goes away for good.
@@ -87,6 +90,7 @@ impl Operator {
     pub fn new(id: u8, from: u64, until: Option<u64>) -> Operator {
         Operator {
             id,
+            release: Release::Present,
             asleep_until: from,
             until,
             lag: [0; KINDS],
@@ -133,9 +137,9 @@ impl KubeWorld {
             if me.dies_in == Some(0) {
                 self.log.event("operator", format_args!("#{} dies", me.id));
                 let back = self.api.now + self.rng.u64(2..30);
-                let plan = me.plan.take();
-                me = Operator::new(me.id, back, me.until);
-                me.plan = plan;
+                let mut anew = Operator::new(me.id, back, me.until);
+                (anew.plan, anew.release) = (me.plan.take(), me.release);
+                me = anew;
             }
         }
         self.operators[index] = me;
@@ -222,8 +226,12 @@ impl KubeWorld {
         let clusters = self.api.clusters.view(me.sees(0, now));
         let services = self.api.services.view(me.sees(5, now));
         let budgets = self.api.budgets.view(me.sees(6, now));
+        let mut resource = clusters.get(&names.cluster).cloned();
+        if let Some(resource) = resource.as_mut() {
+            me.release.reads(Arc::make_mut(resource));
+        }
         let view = View {
-            resource: clusters.get(&names.cluster).cloned(),
+            resource,
             seen: Seen {
                 peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
                 claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
@@ -239,8 +247,8 @@ impl KubeWorld {
         let desk = Desk::new(self.ids);
         let mut driven = Driven::new(&desk);
         let mut kept = std::mem::take(&mut me.kept);
+        let images = me.release.images();
         let pass = Box::pin(async move {
-            let images = Images::default();
             let result = reconcile::pass(&mut driven, (&names, &images), view, &mut kept).await;
             (result, kept)
         });
@@ -255,7 +263,10 @@ impl KubeWorld {
     /// What the pass tells besides its requests.
     fn hear(&mut self, me: &mut Operator, desk: &Desk) {
         if let Some(reason) = desk.held() {
-            self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
+            match me.release == Release::LaterFormat || reason != StatusReason::UnreadableMemory.name() {
+                true => self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned()),
+                false => self.reached("stage", "LaterMemory"),
+            }
         }
         if let Some(plan) = desk.decided() {
             self.tell(me, &plan);
@@ -279,7 +290,9 @@ impl KubeWorld {
             Request::Peer(_) if late => Answer::Peer(Err(failed(ApiError::Away))),
             Request::Effect(_) if late => Answer::Effect(Err(failed(ApiError::Away))),
             Request::Status(next) => {
-                let result = self.request(me, |api| api.replace_status(next));
+                let mut next = (**next).clone();
+                me.release.writes(&mut next);
+                let result = self.request(me, |api| api.replace_status(&next));
                 Answer::Status(result.map_err(failed))
             }
             Request::Peer(next) => {
@@ -289,6 +302,7 @@ impl KubeWorld {
             Request::Effect(effect) => {
                 self.say(me, effect);
                 self.judge_effect(me, effect);
+                self.judge_release(me, effect);
                 self.change_of_mind(me, effect);
                 let result = self.request(me, |api| api.apply(effect));
                 Answer::Effect(result.map_err(failed))

@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 16] = [
+const STAGES: [&str; 18] = [
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -25,6 +25,8 @@ const STAGES: [&str; 16] = [
     "Converged",
     "Gone",
     "LeftToPeople",
+    "LaterMemory",
+    "EvictionRefused",
 ];
 
 /// Everything that a run must reach.

@@ -41,6 +41,8 @@ pub enum KubeBreak {
     ClaimLost,
     /// An eviction that the budget allowed took the quorum away.
     EvictionCostQuorum,
+    /// An operator acted although it cannot read what a later one remembers.
+    ActedOnLater,
     /// Settings that one voter does not serve with reached another.
     SettingsSpread,
     /// A volume was started that was put back to an earlier state, which could be known.

@@ -13,8 +13,6 @@ use crate::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, scheme};
 
 /// Where the certificates of a member are mounted.
 pub const CERTS_PATH: &str = "/etc/etcd/certs";
-/// Changes whenever what is built from the same manifest does, so that running members get it in their turn.
-const REVISION: u32 = 2;
 
 fn flag(name: &str, value: impl std::fmt::Display) -> String {
     format!("--{name}={value}")
@@ -97,7 +95,7 @@ pub fn digest(context: &BuildContext<'_>) -> String {
     // etcd reads whom it trusts when it starts; what it shows itself, at each handshake.
     parts.extend(context.trusted.map(|trusted| format!("trusted={trusted}")));
     let mut hash = Sha256::new();
-    hash.update(REVISION.to_le_bytes());
+    hash.update(context.images.revision.to_le_bytes());
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
