@@ -79,6 +79,10 @@ impl Proven {
         }
     }
 
+    pub fn add(&mut self, members: BTreeSet<Ordinal>) {
+        self.members.extend(members);
+    }
+
     /// Who has proven what this stage is for; nobody, if it was asked for in another.
     pub fn now(&self, stage: Stage, trusted: &str) -> Option<&BTreeSet<Ordinal>> {
         Some(&self.members).filter(|_| self.stage == stage && self.trusted == trusted)

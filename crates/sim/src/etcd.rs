@@ -200,6 +200,8 @@ pub struct EtcdModel {
     pub rng: fastrand::Rng,
     /// The island quorate is on.
     pub site_island: u8,
+    /// Who refuses whom, for want of a certificate that is trusted; the lower place first.
+    pub refused: BTreeSet<(Place, Place)>,
     /// Alarms that are raised. etcd keeps them with the data, and every member shows them.
     pub alarms: BTreeSet<Alarm>,
     /// After so many entries a member takes a raft snapshot.
@@ -234,6 +236,7 @@ impl EtcdModel {
             notes: Vec::new(),
             rng: fastrand::Rng::with_seed(seed),
             site_island: 0,
+            refused: BTreeSet::new(),
             alarms: BTreeSet::new(),
             snapshot_count: SNAPSHOT_COUNT,
             snapshots_sent: Snapshots::default(),
@@ -259,7 +262,7 @@ impl EtcdModel {
 
     /// Can these two talk?
     pub fn linked(&self, a: Place, b: Place) -> bool {
-        self.island(a) == self.island(b)
+        self.island(a) == self.island(b) && !self.refused.contains(&(a.min(b), a.max(b)))
     }
 
     /// Puts a place on an island of the partition.

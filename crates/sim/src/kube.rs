@@ -27,6 +27,7 @@ pub mod kubelet;
 pub mod operator;
 mod release;
 pub mod run;
+mod tls;
 pub mod volume;
 pub mod world;
 

@@ -96,102 +96,17 @@ impl Shared {
     ) -> Result<Secured, Failed> {
         let secured = match &context.cluster.tls_secrets {
             Some(names) => self.read_own(context, objects, names, kept).await?,
-            None => self.keep_own(context, objects, memory, kept).await,
-        };
-        Ok(match secured {
-            Secured::Ready(material, requests) => {
-                kept.last = Some(material.clone());
-                Secured::Ready(material, requests)
+            None => {
+                let secrets = self.watches.secrets(context.names);
+                let now = SystemTime::now();
+                let secured = kept.judge(&self.certificates, context, objects, memory, &secrets, now);
+                if let Secured::Ready(material, _) = &secured {
+                    ask_for_proof(context, objects, material, kept).await;
+                }
+                secured
             }
-            Secured::Held(why) => match kept.last.clone() {
-                Some(last) => Secured::Frozen(last, why),
-                None => Secured::Held(why),
-            },
-            other => other,
-        })
-    }
-
-    async fn keep_own(
-        &self,
-        context: &BuildContext<'_>,
-        objects: &Objects,
-        memory: &Memory,
-        kept: &mut Kept,
-    ) -> Secured {
-        let secrets = self.watches.secrets(context.names);
-        let members = members(context, objects, memory);
-        let with_pods = objects.slots.iter().filter(|(_, slot)| !slot.pods.is_empty());
-        let running: BTreeSet<Ordinal> = with_pods.map(|(ordinal, _)| *ordinal).collect();
-        let now = SystemTime::now();
-        let versions = versions(&secrets);
-        if let Some(judged) = &kept.judged
-            && judged.versions == versions
-            && judged.members == members
-            && (judged.good_from..judged.good_until).contains(&now)
-        {
-            return Secured::Ready(Box::new(judged.material.clone()), Requests::default());
-        }
-        kept.judged = None;
-        let keeper = Keeper {
-            context,
-            secrets: &secrets,
-            members: &members,
-            running: &running,
-            proven: kept.proven.as_ref(),
-            domain: self.certificates.domain.as_deref(),
-            lifetimes: &self.certificates.lifetimes,
-            now,
         };
-        let mut found = match keeper.keep() {
-            Ok(found) => found,
-            Err(why) => return Secured::Held(why),
-        };
-        let Some(mut material) = found.material else {
-            return Secured::Coming(found.requests);
-        };
-        if let Some(good_until) = found.good_until {
-            kept.judged = Some(Judged {
-                versions,
-                members,
-                good_from: now,
-                good_until: good_until.min(now + JUDGE_EVERY),
-                material: material.clone(),
-            });
-        }
-        if let Some(none_left) = found.lost_ca {
-            material.lost_ca = runs_with_another(objects, &digest_with(context, &material));
-            if !material.lost_ca {
-                found.requests.effects.push(none_left);
-            }
-        }
-        self.ask_for_proof(context, objects, &material, kept).await;
-        Secured::Ready(Box::new(material), found.requests)
-    }
-
-    /// Adds those members that have proven by now what the stage is for; what was proven for another is forgotten.
-    async fn ask_for_proof(
-        &self,
-        context: &BuildContext<'_>,
-        objects: &Objects,
-        material: &Material,
-        kept: &mut Kept,
-    ) {
-        let Some(proof) = &material.proof else {
-            kept.proven = None;
-            return;
-        };
-        let before = kept.proven.as_ref();
-        let before = before.and_then(|proven| proven.now(proof.stage, &material.trusted));
-        let mut proven = before.cloned().unwrap_or_default();
-        let mut open: BTreeSet<Ordinal> = objects.slots.keys().copied().collect();
-        open.retain(|ordinal| !proven.contains(ordinal));
-        for (port, tls) in &proof.proofs {
-            let mut asked = objects.addresses(context.names, *port, true);
-            asked.retain(|ordinal, _| open.contains(ordinal));
-            open = prove(*port, &asked, tls).await;
-        }
-        proven.extend(open);
-        kept.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
+        Ok(kept.or_last(secured))
     }
 
     async fn read_own(
@@ -233,6 +148,119 @@ impl Shared {
         }
         Ok(Secured::Ready(Box::new(material), Requests::default()))
     }
+}
+
+impl Kept {
+    /// What the pass over a cluster whose certificates quorate makes works with, by these Secrets.
+    pub fn judge(
+        &mut self,
+        settings: &Settings,
+        context: &BuildContext<'_>,
+        objects: &Objects,
+        memory: &Memory,
+        secrets: &BTreeMap<String, Arc<Secret>>,
+        now: SystemTime,
+    ) -> Secured {
+        let members = members(context, objects, memory);
+        let with_pods = objects.slots.iter().filter(|(_, slot)| !slot.pods.is_empty());
+        let running: BTreeSet<Ordinal> = with_pods.map(|(ordinal, _)| *ordinal).collect();
+        let versions = versions(secrets);
+        if let Some(judged) = &self.judged
+            && judged.versions == versions
+            && judged.members == members
+            && (judged.good_from..judged.good_until).contains(&now)
+        {
+            return Secured::Ready(Box::new(judged.material.clone()), Requests::default());
+        }
+        self.judged = None;
+        let keeper = Keeper {
+            context,
+            secrets,
+            members: &members,
+            running: &running,
+            proven: self.proven.as_ref(),
+            domain: settings.domain.as_deref(),
+            lifetimes: &settings.lifetimes,
+            now,
+        };
+        let mut found = match keeper.keep() {
+            Ok(found) => found,
+            Err(why) => return Secured::Held(why),
+        };
+        let Some(mut material) = found.material else {
+            return Secured::Coming(found.requests);
+        };
+        if let Some(good_until) = found.good_until {
+            self.judged = Some(Judged {
+                versions,
+                members,
+                good_from: now,
+                good_until: good_until.min(now + JUDGE_EVERY),
+                material: material.clone(),
+            });
+        }
+        if let Some(none_left) = found.lost_ca {
+            material.lost_ca = runs_with_another(objects, &digest_with(context, &material));
+            if !material.lost_ca {
+                found.requests.effects.push(none_left);
+            }
+        }
+        Secured::Ready(Box::new(material), found.requests)
+    }
+
+    /// What was last good, if nothing is now.
+    pub fn or_last(&mut self, secured: Secured) -> Secured {
+        match secured {
+            Secured::Ready(material, requests) => {
+                self.last = Some(material.clone());
+                Secured::Ready(material, requests)
+            }
+            Secured::Held(why) => match self.last.clone() {
+                Some(last) => Secured::Frozen(last, why),
+                None => Secured::Held(why),
+            },
+            other => other,
+        }
+    }
+
+    /// Who has yet to prove what the stage is for; what was proven for another is forgotten.
+    pub fn unproven(&mut self, objects: &Objects, material: &Material) -> BTreeSet<Ordinal> {
+        let Some(proof) = &material.proof else {
+            self.proven = None;
+            return BTreeSet::new();
+        };
+        let before = self.proven.take();
+        let before = before
+            .as_ref()
+            .and_then(|proven| proven.now(proof.stage, &material.trusted));
+        let proven = before.cloned().unwrap_or_default();
+        let open = objects
+            .slots
+            .keys()
+            .filter(|ordinal| !proven.contains(ordinal))
+            .copied();
+        let open = open.collect();
+        self.proven = Some(Proven::new(proof.stage, &material.trusted, proven));
+        open
+    }
+
+    /// These have, by now.
+    pub fn have_proven(&mut self, members: BTreeSet<Ordinal>) {
+        if let Some(proven) = &mut self.proven {
+            proven.add(members);
+        }
+    }
+}
+
+/// Asks those who have yet to prove what the stage is for.
+async fn ask_for_proof(context: &BuildContext<'_>, objects: &Objects, material: &Material, kept: &mut Kept) {
+    let mut open = kept.unproven(objects, material);
+    for (port, tls) in material.proof.iter().flat_map(|proof| &proof.proofs) {
+        let mut asked = objects.addresses(context.names, *port, true);
+        asked.retain(|ordinal, _| open.contains(ordinal));
+        open = prove(*port, &asked, tls).await;
+    }
+    kept.have_proven(open);
 }
 
 /// What members are restarted for, if that is what they trust.

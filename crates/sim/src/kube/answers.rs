@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use quorate_client::{Address, Answers};
 use quorate_core::model::{Listed, MemberId, MemberStatus, Observed, Ordinal, QuorumView};
 
+use super::kubelet::Running;
 use super::world::KubeWorld;
 use crate::etcd::Place;
 
@@ -15,10 +16,10 @@ impl KubeWorld {
     pub(super) fn answers(&self, addresses: &BTreeMap<Ordinal, Address>) -> Answers {
         let mut answers = Answers::default();
         for (ordinal, address) in addresses {
-            let host = address.url.rsplit_once(':').map(|(host, _)| host);
-            let uid = host.and_then(|host| host.strip_prefix("http://ip-"));
-            let pod = uid.and_then(|uid| self.pods.get(uid));
-            if pod.is_some_and(|p| p.runs() && p.dead_until.is_none()) {
+            if self
+                .pod_at(address)
+                .is_some_and(|p| p.runs() && p.dead_until.is_none())
+            {
                 answers
                     .statuses
                     .extend(self.member_status(*ordinal).map(|s| (*ordinal, s)));
@@ -31,6 +32,13 @@ impl KubeWorld {
         answers
     }
 
+    /// The pod at an address.
+    pub(super) fn pod_at(&self, address: &Address) -> Option<&Running> {
+        let (host, _) = address.url.rsplit_once(':')?;
+        let (_, uid) = host.split_once("://ip-")?;
+        self.pods.get(uid)
+    }
+
     pub(super) fn list(&self, via: Place) -> Option<QuorumView> {
         let (cluster, conf, leader) = self.etcd.list(via)?;
         if !conf.votes(self.etcd.nodes.get(&via)?.member()?) {
@@ -39,7 +47,9 @@ impl KubeWorld {
         let members: Vec<Listed> = conf.listed(&self.names.cluster);
         let renamed = members.into_iter().map(|m| {
             let places = m.peer_urls.iter().filter_map(Place::of);
-            let peer_urls = places.map(|p| self.names.peer_url(Ordinal(p.0), false)).collect();
+            let peer_urls = places
+                .map(|p| self.names.peer_url(Ordinal(p.0), self.wants.tls))
+                .collect();
             Listed { peer_urls, ..m }
         });
         Some(QuorumView {

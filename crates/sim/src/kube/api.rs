@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as K8sTime;
 use kube::{Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_operator::requests::apply::Did;
-use quorate_operator::requests::effect::{Effect, Kind, Object};
+use quorate_operator::requests::effect::{Amendment, Effect, Kind, Object};
 
 /// Keeps a claim until no pod uses it.
 pub const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -99,6 +99,7 @@ kept! {
     Pod => pods,
     Service => services,
     PodDisruptionBudget => budgets,
+    Secret => secrets,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -111,6 +112,7 @@ pub struct Api {
     pub pods: Table<Pod>,
     pub services: Table<Service>,
     pub budgets: Table<PodDisruptionBudget>,
+    pub secrets: Table<Secret>,
     pub now: u64,
     versions: u64,
 }
@@ -263,8 +265,9 @@ impl Api {
                 Object::Set(it) => self.create((**it).clone()),
                 Object::Budget(it) => self.create((**it).clone()),
                 Object::Peer(it) => self.create((**it).clone()),
+                Object::Secret(it) => self.create((**it).clone()),
                 // ReplicaSets make the pods.
-                Object::Secret(_) | Object::Pod(_) => Ok(()),
+                Object::Pod(_) => Ok(()),
             },
             Effect::Apply(Object::Budget(it)) => {
                 let spec = it.spec.clone();
@@ -293,10 +296,13 @@ impl Api {
                 Kind::Claim => self.change::<PersistentVolumeClaim>(name, Some(uid), |c| {
                     c.labels_mut().extend(labels.clone());
                 }),
+                Kind::Secret => {
+                    self.change::<Secret>(name, Some(uid), |s| s.labels_mut().extend(labels.clone()))
+                }
                 _ => Ok(()),
             },
-            // Clusters here speak plain text: there are no Secrets.
-            Effect::Apply(_) | Effect::Amend(_) => Ok(()),
+            Effect::Apply(_) => Ok(()),
+            Effect::Amend(change) => self.amend(change),
             Effect::DeleteClaim { name, uid, .. } => {
                 gone(self.delete::<PersistentVolumeClaim>(name, Some(uid)))
             }
@@ -306,7 +312,8 @@ impl Api {
                 Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
                 Kind::Pod => self.delete::<Pod>(name, Some(uid)),
                 Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),
-                Kind::Secret | Kind::Service => Ok(()),
+                Kind::Secret => self.delete::<Secret>(name, Some(uid)),
+                Kind::Service => Ok(()),
             }),
             Effect::Annotate {
                 kind,
@@ -359,6 +366,31 @@ impl Api {
                 }
             }
         }
+    }
+
+    fn amend(&mut self, change: &Amendment) -> Result<(), ApiError> {
+        let present = self.secrets.live.get(&change.name).ok_or(ApiError::NotFound)?;
+        if present.resource_version().as_ref() != Some(&change.version) {
+            return Err(ApiError::Conflict);
+        }
+        self.change::<Secret>(&change.name, Some(&change.uid), |secret| {
+            let data = secret.data.get_or_insert_default();
+            for (key, value) in &change.data {
+                match value {
+                    Some(value) => data.insert(key.clone(), value.clone()),
+                    None => data.remove(key),
+                };
+            }
+            for (key, value) in &change.annotations {
+                match value {
+                    Some(value) => secret.annotations_mut().insert(key.clone(), value.clone()),
+                    None => secret.annotations_mut().remove(key),
+                };
+            }
+            if let Some(owner) = &change.owner {
+                secret.metadata.owner_references = Some(vec![owner.clone()]);
+            }
+        })
     }
 
     fn annotate<K: Kept>(

@@ -135,6 +135,10 @@ impl KubeWorld {
                 let _ = self.api.delete::<Pod>(&name, Some(&uid));
             }
         }
+        let secrets = self.api.secrets.live.values().filter_map(|o| orphan(o.meta()));
+        for (_, name) in secrets.collect::<Vec<_>>() {
+            self.api.remove::<k8s_openapi::api::core::v1::Secret>(&name);
+        }
         let services = self.api.services.live.values().filter_map(|o| orphan(o.meta()));
         for (_, name) in services.collect::<Vec<_>>() {
             self.api.remove::<k8s_openapi::api::core::v1::Service>(&name);
@@ -236,6 +240,8 @@ impl KubeWorld {
                     going: None,
                     ghost: false,
                     dead_until: None,
+                    files: None,
+                    trusts: None,
                     told: None,
                 };
                 self.pods.insert(uid.clone(), running);
@@ -351,7 +357,12 @@ impl KubeWorld {
             let bound = claim.filter(|c| c.metadata.deletion_timestamp.is_none());
             let bound = bound.and_then(|c| c.uid());
             pod.claim = pod.claim.take().or(bound);
-            if let Some(claim) = &pod.claim {
+            // No container runs before its Secret is there.
+            if let Some(claim) = pod
+                .claim
+                .as_ref()
+                .filter(|_| pod.files.is_some() || !self.wants.tls)
+            {
                 self.volumes.entry(claim.clone()).or_default();
                 pod.phase = Phase::Looking {
                     gives_up: now + LOOK_PATIENCE,
@@ -520,6 +531,7 @@ impl KubeWorld {
                     .event("etcd", format_args!("{} starts: {flags:?}", pod.name));
                 volume.lock = Some(pod.purpose.pod.clone());
                 volume.remains.remove(&generation);
+                pod.trusts = pod.files.clone().map(|files| self.trusts_of(&files));
                 pod.phase = Phase::Running { since: now };
             }
             Err(why) => {

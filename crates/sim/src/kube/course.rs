@@ -40,6 +40,7 @@ pub fn run(seed: u64, dies_after: Option<u32>, log: bool) -> Course {
         version,
         reason: 0,
         settings: crate::user::Settings::Good,
+        tls: false,
         paused: false,
         storage: 1,
     });

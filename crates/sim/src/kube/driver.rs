@@ -2,30 +2,38 @@
 //!
 //! In: requests of the operator's pass. Out: answers, when the world gives them. Never: an answer to another request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::core::Status;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
-use quorate_client::{Address, Answers};
+use quorate_client::{Address, Answers, Port};
 use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Time, Token};
 use quorate_core::{Memory, Plan, Step};
 use quorate_operator::cluster::build::BuildContext;
 use quorate_operator::cluster::driver::Driver;
-use quorate_operator::cluster::observe::Objects;
+use quorate_operator::cluster::observe::Objects as Members;
 use quorate_operator::requests::apply::Did;
 use quorate_operator::requests::effect::{Effect, News};
 use quorate_operator::requests::trouble::Failed;
-use quorate_operator::tls::secure::Secured;
+use quorate_operator::tls::cas::Cas;
+use quorate_operator::tls::secure::{self, Secured};
+use quorate_pki::PairPem;
 
-use super::api::ApiError;
+use super::api::{ApiError, Objects};
+use super::tls::{self, Test};
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {
+    /// From now on it trusts these CAs and shows this.
+    Connect(Vec<u8>, PairPem),
+    Prove(BTreeMap<Ordinal, Address>, Vec<(Port, Test)>),
     Look(BTreeMap<Ordinal, Address>),
     Change(Box<Step>, Box<Observed>),
     Status(Box<EtcdCluster>),
@@ -35,6 +43,8 @@ pub(super) enum Request {
 
 #[derive(Debug)]
 pub(super) enum Answer {
+    Connected,
+    Proven(BTreeSet<Ordinal>),
     Look(Answers),
     Change(Option<StepResult>),
     Status(Result<Option<String>, Failed>),
@@ -112,11 +122,20 @@ impl Desk {
 
 /// The pass's side of the desk.
 #[derive(Debug)]
-pub(super) struct Driven(Desk);
+pub(super) struct Driven {
+    desk: Desk,
+    /// As its watch has them.
+    secrets: Objects<Secret>,
+    pub(super) certificates: secure::Kept,
+}
 
 impl Driven {
-    pub(super) fn new(desk: &Desk) -> Driven {
-        Driven(desk.clone())
+    pub(super) fn new(desk: &Desk, secrets: Objects<Secret>, certificates: secure::Kept) -> Driven {
+        Driven {
+            desk: desk.clone(),
+            secrets,
+            certificates,
+        }
     }
 
     /// Lays down a request, and waits for an answer that `read` can read.
@@ -125,9 +144,9 @@ impl Driven {
         request: Request,
         read: impl Fn(Answer) -> Option<T> + Send + 'a,
     ) -> BoxFuture<'a, T> {
-        self.0.lock().request = Some(request);
+        self.desk.lock().request = Some(request);
         Box::pin(poll_fn(move |_| {
-            match self.0.lock().answer.take().and_then(&read) {
+            match self.desk.lock().answer.take().and_then(&read) {
                 Some(answer) => Poll::Ready(answer),
                 None => Poll::Pending,
             }
@@ -137,26 +156,53 @@ impl Driven {
 
 impl Driver for Driven {
     fn now(&self) -> Timestamp {
-        let now = i64::try_from(self.0.lock().now.0).unwrap_or(0);
+        let now = i64::try_from(self.desk.lock().now.0).unwrap_or(0);
         Timestamp::from_millisecond(now).unwrap_or_default()
     }
 
     fn covers(&self) -> bool {
-        self.0.lock().covers
+        self.desk.lock().covers
     }
 
     fn fresh_token(&mut self) -> Token {
-        Token(format!("token-{}", self.0.lock().tokens))
+        Token(format!("token-{}", self.desk.lock().tokens))
     }
 
     fn secure<'a>(
         &'a mut self,
-        _: &'a BuildContext<'a>,
-        _: &'a Objects,
-        _: &'a Memory,
+        context: &'a BuildContext<'a>,
+        objects: &'a Members,
+        memory: &'a Memory,
     ) -> BoxFuture<'a, Result<Secured, Failed>> {
-        let why = "clusters speak plain text here".to_owned();
-        Box::pin(async { Ok(Secured::Held(why)) })
+        Box::pin(async move {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.desk.lock().now.0);
+            let kept = &mut self.certificates;
+            let secured = kept.judge(&tls::settings(), context, objects, memory, &self.secrets, now);
+            let (material, requests) = match kept.or_last(secured) {
+                Secured::Ready(material, requests) => (material, requests),
+                other => return Ok(other),
+            };
+            if let Some((trusts, shows)) = tls::connects(&self.secrets, context.names) {
+                self.ask(Request::Connect(trusts, shows), |_| Some(())).await;
+            }
+            let open = self.certificates.unproven(objects, &material);
+            let cas = self.secrets.get(&context.names.ca_secret());
+            let tests = cas
+                .and_then(|secret| Cas::read(secret).ok())
+                .map(|cas| tls::tests(&cas));
+            let tests = tests.unwrap_or_default();
+            if !open.is_empty() && !tests.is_empty() {
+                let mut addresses = objects.addresses(context.names, Port::Client, true);
+                addresses.retain(|ordinal, _| open.contains(ordinal));
+                let read = |answer| match answer {
+                    Answer::Proven(proven) => Some(proven),
+                    _ => None,
+                };
+                let proven = self.ask(Request::Prove(addresses, tests), read).await;
+                self.certificates.have_proven(proven);
+            }
+            Ok(Secured::Ready(material, requests))
+        })
     }
 
     fn log_in<'a>(&'a mut self, _: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
@@ -216,10 +262,10 @@ impl Driver for Driven {
     }
 
     fn decided(&mut self, _: &Spec, _: &Observed, plan: &Plan) {
-        self.0.lock().decided = Some(plan.clone());
+        self.desk.lock().decided = Some(plan.clone());
     }
 
     fn held(&mut self, reason: &'static str) {
-        self.0.lock().held = Some(reason);
+        self.desk.lock().held = Some(reason);
     }
 }

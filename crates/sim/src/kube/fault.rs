@@ -83,6 +83,9 @@ kinds! {
     ApiAway,
     /// The API server does what it is asked to, and its answer is lost.
     LostAnswer,
+    /// Somebody asks for other CAs.
+    RotateCa,
+    DeleteSecret,
     /// Somebody deletes an EtcdPeer.
     DeletePeer,
     /// Somebody deletes the EtcdCluster, and creates it again some time later.
@@ -326,6 +329,8 @@ impl KubeWorld {
                 let index = self.rng.usize(..self.operators.len());
                 self.operators[index].loses_answers += 1;
             }
+            KubeFault::RotateCa => return self.ask_for_rotation(),
+            KubeFault::DeleteSecret => return self.delete_secret(),
             KubeFault::DeletePeer => {
                 let all: Vec<String> = self.api.peers.live.keys().cloned().collect();
                 if all.is_empty() {

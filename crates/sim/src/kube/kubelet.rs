@@ -3,11 +3,15 @@
 //! In: ticks, its volume, the go-ahead as the downward API shows it. Out: the pod's status, and processes of the model.
 //! Never: a container before the one in front of it has ended well; etcd without the lock of its volume.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
 use quorate_core::model::Ordinal;
 use quorate_pod::contract::{ETCD_CONTAINER, LOOK_CONTAINER, PREPARE_CONTAINER, Passed, Report};
 use serde_json::{Value, json};
 
 use super::api::time;
+use super::tls::Trusts;
 use super::volume::{Purpose, Through};
 use crate::user::Settings;
 
@@ -81,6 +85,10 @@ pub struct Running {
     pub ghost: bool,
     /// Its node is dead until this tick: the process is gone, and nobody tells the API server.
     pub dead_until: Option<u64>,
+    /// Its Secret, as kubelet last brought it.
+    pub files: Option<Arc<Secret>>,
+    /// What its process trusts.
+    pub trusts: Option<Trusts>,
     /// What the API server was last told of.
     pub told: Option<(Phase, Option<Report>)>,
 }

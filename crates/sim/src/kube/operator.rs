@@ -17,10 +17,12 @@ use quorate_operator::cluster::reconcile::{self, Kept};
 use quorate_operator::cluster::upkeep::Whole;
 use quorate_operator::requests::effect::Effect;
 use quorate_operator::requests::trouble::Failed;
+use quorate_operator::tls::secure;
 
 use super::api::ApiError;
 use super::driver::{Answer, Desk, Driven, Request, failed};
 use super::release::Release;
+use super::tls::Connects;
 use super::world::KubeWorld;
 use crate::etcd::{Asked, Operation, Place};
 
@@ -34,10 +36,17 @@ const EFFECT: u64 = 16;
 const AT_REST: u64 = 10;
 /// So many requests of a pass in one tick.
 const REQUESTS_MAX: usize = 100;
-/// EtcdCluster, EtcdPeer, claim, ReplicaSet, pod, Service, budget.
-pub const KINDS: usize = 7;
+/// EtcdCluster, EtcdPeer, claim, ReplicaSet, pod, Service, budget, Secret.
+pub const KINDS: usize = 8;
 
-type Pass = BoxFuture<'static, (Result<Option<std::time::Duration>, Failed>, Kept)>;
+type Pass = BoxFuture<'static, (Result<Option<std::time::Duration>, Failed>, Both)>;
+
+/// What an operator keeps of the cluster between passes.
+#[derive(Debug, Default)]
+struct Both {
+    pass: Kept,
+    certificates: secure::Kept,
+}
 
 /// A pass under way.
 struct Work {
@@ -63,7 +72,7 @@ pub struct Operator {
     renew_at: u64,
     due: u64,
     failures: u32,
-    kept: Kept,
+    kept: Both,
     work: Option<Work>,
     /// It dies after so many requests.
     pub dies_in: Option<u32>,
@@ -99,7 +108,7 @@ impl Operator {
             renew_at: from,
             due: from,
             failures: 0,
-            kept: Kept::default(),
+            kept: Both::default(),
             work: None,
             dies_in: None,
             loses_answers: 0,
@@ -196,7 +205,7 @@ impl KubeWorld {
         }
     }
 
-    fn end(&mut self, me: &mut Operator, result: Result<Option<std::time::Duration>, Failed>, kept: Kept) {
+    fn end(&mut self, me: &mut Operator, result: Result<Option<std::time::Duration>, Failed>, kept: Both) {
         let now = self.api.now;
         me.kept = kept;
         match result {
@@ -204,7 +213,7 @@ impl KubeWorld {
                 me.failures = 0;
                 if pause.is_none() {
                     // It is gone, and with it what was kept of it.
-                    me.kept = Kept::default();
+                    me.kept = Both::default();
                 }
                 let pause = pause.map_or(0, |pause| pause.as_millis() as u64);
                 me.due = now + pause.div_ceil(crate::TICK_MS).clamp(1, AT_REST);
@@ -245,11 +254,17 @@ impl KubeWorld {
         };
         self.ids += 1;
         let desk = Desk::new(self.ids);
-        let mut driven = Driven::new(&desk);
-        let mut kept = std::mem::take(&mut me.kept);
+        let Both { pass, certificates } = std::mem::take(&mut me.kept);
+        let mut kept = pass;
+        let secrets = self.api.secrets.view(me.sees(7, now));
+        let mut driven = Driven::new(&desk, secrets, certificates);
         let images = me.release.images();
         let pass = Box::pin(async move {
             let result = reconcile::pass(&mut driven, (&names, &images), view, &mut kept).await;
+            let kept = Both {
+                pass: kept,
+                certificates: driven.certificates,
+            };
             (result, kept)
         });
         me.work = Some(Work {
@@ -284,6 +299,14 @@ impl KubeWorld {
     ) -> Option<Answer> {
         let late = self.api.now.saturating_sub(since) > EFFECT;
         Some(match request {
+            Request::Connect(bundle, shows) => {
+                self.connects = Some(Connects {
+                    trusts: self.certificates.bundle(bundle),
+                    shows: self.certificates.signer_of(shows),
+                });
+                Answer::Connected
+            }
+            Request::Prove(open, tests) => Answer::Proven(self.proven(open, tests)),
             Request::Look(addresses) => Answer::Look(self.answers(addresses)),
             // It takes no longer than the Lease was made sure of: see `trouble::in_time`.
             Request::Status(_) if late => Answer::Status(Err(failed(ApiError::Away))),

@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 18] = [
+const STAGES: [&str; 19] = [
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -26,6 +26,7 @@ const STAGES: [&str; 18] = [
     "Gone",
     "LeftToPeople",
     "LaterMemory",
+    "CaLost",
     "EvictionRefused",
 ];
 

@@ -14,6 +14,7 @@ use super::exchange::Saved;
 use super::fault::Trouble;
 use super::kubelet::Running;
 use super::operator::{Lease, Operator};
+use super::tls::{Certificates, Connects};
 use super::volume::Volume;
 use crate::checkers::{Clusters, Writes};
 use crate::etcd::{EtcdModel, Note, Place};
@@ -41,6 +42,8 @@ pub enum KubeBreak {
     ClaimLost,
     /// An eviction that the budget allowed took the quorum away.
     EvictionCostQuorum,
+    /// Two members, or one and the operator, do not talk to each other although no CA was lost.
+    Refused,
     /// An operator acted although it cannot read what a later one remembers.
     ActedOnLater,
     /// Settings that one voter does not serve with reached another.
@@ -66,6 +69,8 @@ pub struct Wants {
     /// How large the volumes are, in GiB.
     pub storage: u32,
     pub settings: Settings,
+    /// Members speak TLS, with certificates that quorate makes.
+    pub tls: bool,
     /// Nothing is to be done.
     pub paused: bool,
 }
@@ -93,6 +98,11 @@ pub struct KubeWorld {
     pub trouble: Trouble,
     pub rng: fastrand::Rng,
     pub log: EventLog,
+    pub(super) certificates: Certificates,
+    /// What the operator connects with.
+    pub(super) connects: Option<Connects>,
+    /// Members may trust a CA that nobody has any more.
+    pub(super) ca_lost: bool,
     pub reached: Reached,
     pub breaks: Vec<(KubeBreak, u64, String)>,
     /// When controllers get to things.
@@ -135,6 +145,7 @@ impl KubeWorld {
             reason: 0,
             storage: 1,
             settings: Settings::Good,
+            tls: seed.is_multiple_of(6),
             paused: false,
         };
         let trouble = Trouble::of(&mut rng);
@@ -143,6 +154,9 @@ impl KubeWorld {
             "world",
             format_args!("seed {seed}: {:?}, {:?}", world.wants, world.trouble),
         );
+        if world.wants.tls && seed.is_multiple_of(12) {
+            world.make_common_ca();
+        }
         world.create_cluster();
         world
     }
@@ -170,6 +184,9 @@ impl KubeWorld {
             trouble,
             rng,
             log: EventLog::new(log),
+            certificates: Certificates::default(),
+            connects: None,
+            ca_lost: false,
             reached: super::run::all_to_reach(),
             breaks: Vec::new(),
             dues: BTreeMap::new(),
@@ -204,6 +221,7 @@ impl KubeWorld {
     }
 
     fn manifest(&self) -> Option<EtcdCluster> {
+        let tls = self.wants.tls.then(|| json!({}));
         serde_json::from_value(json!({
             "apiVersion": "etcd.improbable.io/v1alpha1",
             "kind": "EtcdCluster",
@@ -215,6 +233,7 @@ impl KubeWorld {
                 "forceRedeploymentReason": format!("r{}", self.wants.reason),
                 "options": {"snapshotCount": self.wants.settings.snapshot_count()},
                 "paused": self.wants.paused,
+                "tls": tls,
             },
         }))
         .ok()
@@ -311,6 +330,8 @@ impl KubeWorld {
 
     pub(super) fn tick(&mut self) {
         self.clients();
+        self.mount_secrets();
+        self.handshakes();
         self.etcd.advance();
         self.api.now = self.etcd.now;
         self.log.at(self.etcd.now);
