@@ -15,9 +15,10 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::run::holder;
 use crate::run::{Handle, Identity, Record, Runner};
 use crate::status::Status;
-use crate::{Error, Root, holder};
+use crate::{Error, Root};
 
 /// How long a supervisor has to stop its members and itself.
 const DOWN_LIMIT: Duration = Duration::from_secs(30);
@@ -117,7 +118,7 @@ pub fn rotate_ca(root: &Path) -> Result<(), Error> {
 
 /// Is another CA asked for, and not in place yet?
 pub fn rotation_asked(root: &Path) -> bool {
-    Root::at(root).is_ok_and(|root| crate::certs::rotation_asked(&root))
+    Root::at(root).is_ok_and(|root| crate::ground::certs::rotation_asked(&root))
 }
 
 /// The last status of the cluster in `root`.

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::find::Searched;
+use crate::etcd::find::Searched;
 
 /// Something the host ground could not do.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,15 @@
 //! In: the root and the manifest in force. Out: where each member is and what it is called. What it decides once (the
 //! ports) is in the journal; what runs is the runner's.
 
+pub(crate) mod build;
+pub(crate) mod certs;
+pub(crate) mod execute;
+pub(crate) mod last_index;
+pub(crate) mod manifest;
+pub(crate) mod observe;
+pub(crate) mod ports;
+pub(crate) mod replay;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -10,14 +19,14 @@ use quorate_api::Cluster;
 use quorate_client::Members;
 use quorate_core::model::{MemberName, Ordinal, PeerUrl, Version};
 
-use crate::find::{EtcdBinary, Finder, Places};
-use crate::journal::Journal;
-use crate::last_index::LastIndexes;
-use crate::ports::{self, Asked};
-use crate::registry::Registry;
-use crate::replay::Replays;
+use crate::etcd::find::{EtcdBinary, Finder, Places};
+use crate::ground::last_index::LastIndexes;
+use crate::ground::ports::Asked;
+use crate::ground::replay::Replays;
+use crate::root::journal::Journal;
+use crate::root::registry::Registry;
 use crate::run::{Record, Runner};
-use crate::{Error, Root, build};
+use crate::{Error, Root};
 
 /// One cluster on this machine.
 #[derive(Debug)]

@@ -13,39 +13,19 @@
 //! on a volume that may have run; an effect before the journal that explains it is on the disk; data deleted that
 //! was not first moved aside.
 
-mod asides;
-mod build;
-mod certs;
-mod companion;
 pub mod control;
-mod disk;
 mod error;
-mod event_log;
-mod execute;
-pub mod find;
+pub mod etcd;
 mod ground;
-mod holder;
-mod journal;
-mod last_index;
-mod log;
-mod manifest;
-mod observe;
-mod ports;
-mod problems;
-mod registry;
-mod replay;
-pub mod revive;
 mod root;
 pub mod run;
-mod sandboxed_etcd;
-pub mod serve;
 mod status;
 pub mod supervise;
 
-pub use asides::Aside;
-pub use certs::own_certs;
-pub use companion::BackupStatus;
 pub use error::Error;
+pub use ground::certs::own_certs;
 pub use root::Root;
+pub use root::asides::Aside;
 pub use status::{Block, Certs, Member, STALE, Status, SupervisorStatus, Wait, Wanted};
+pub use supervise::companion::BackupStatus;
 pub use supervise::{Event, Options};

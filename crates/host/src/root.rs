@@ -3,6 +3,12 @@
 //! In: a directory. Out: paths, and the directories themselves, 0700. Never: a relative path (members outlive the
 //! supervisor's working directory), a directory others can enter.
 
+pub(crate) mod asides;
+pub(crate) mod disk;
+pub(crate) mod journal;
+pub(crate) mod log;
+pub(crate) mod registry;
+
 use std::fs::{DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@
 mod child;
 pub mod evidence;
 mod handle;
+pub(crate) mod holder;
 mod identity;
 pub mod launch;
 mod record;

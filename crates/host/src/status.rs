@@ -11,10 +11,10 @@ use quorate_core::reason::StatusReason;
 use quorate_core::{Observed, Plan, Spec};
 use serde::{Deserialize, Serialize};
 
-use crate::asides::Aside;
-use crate::certs;
-use crate::companion::BackupStatus;
 use crate::ground::Ground;
+use crate::ground::certs;
+use crate::root::asides::Aside;
+use crate::supervise::companion::BackupStatus;
 
 /// The state of a host cluster as last seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -23,19 +23,24 @@ use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
 
-use crate::asides::{self, Aside};
-use crate::companion::Companion;
 use crate::control::{self, Supervisor};
-use crate::find::Places;
+use crate::etcd::find::Places;
 use crate::ground::Ground;
-use crate::journal::Journal;
-use crate::manifest::{self, Manifest};
-use crate::problems::{Problems, problem};
-use crate::registry::Registry;
+use crate::ground::manifest::{self, Manifest};
+use crate::ground::{certs, ports};
+use crate::root::asides::{self, Aside};
+use crate::root::journal::Journal;
+use crate::root::log;
+use crate::root::registry::Registry;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::{Error, Root, certs, event_log, log, ports};
+use crate::supervise::companion::Companion;
+use crate::supervise::problems::{Problems, problem};
+use crate::{Error, Root};
 
 mod certify;
+pub(crate) mod companion;
+pub(crate) mod event_log;
+pub(crate) mod problems;
 
 /// The longest time between two looks.
 const IDLE: Duration = Duration::from_secs(2);

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use quorate_datadir::{Progress, Restore, restore};
-use quorate_host::find::Places;
-use quorate_host::serve::{PEER_URL, Serve, serve};
+use quorate_host::etcd::find::Places;
+use quorate_host::etcd::serve::{PEER_URL, Serve, serve};
 use quorate_testkit::{Workload, binary, newest};
 
 #[test]

@@ -10,7 +10,7 @@ mod stop;
 
 use std::path::{Path, PathBuf};
 
-use quorate_host::find::{self, Places};
+use quorate_host::etcd::find::{self, Places};
 use quorate_host::{Event, Options, Root, control, supervise};
 use tokio::sync::Notify;
 

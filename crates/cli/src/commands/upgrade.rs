@@ -5,7 +5,7 @@
 
 use quorate_api::edit;
 use quorate_core::model::{Version, VersionPath};
-use quorate_host::find::{self, Places};
+use quorate_host::etcd::find::{self, Places};
 use quorate_host::{Root, Status, control};
 
 use crate::arguments;

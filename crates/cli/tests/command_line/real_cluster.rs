@@ -27,13 +27,13 @@ struct Up {
 impl Up {
     /// `quorate up` on a new root, one member.
     fn start(replicas: u32) -> Up {
-        let cache = quorate_host::find::default_cache().expect("HOME is not set");
+        let cache = quorate_host::etcd::find::default_cache().expect("HOME is not set");
         let sandbox = Sandbox::new();
-        let places = quorate_host::find::Places {
+        let places = quorate_host::etcd::find::Places {
             cache: Some(cache.clone()),
             ..Default::default()
         };
-        let etcd = quorate_host::find::find_etcd(None, &places);
+        let etcd = quorate_host::etcd::find::find_etcd(None, &places);
         let version = etcd
             .unwrap_or_else(|error| panic!("run `make tools-quick` first: {error}"))
             .version;

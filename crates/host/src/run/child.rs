@@ -25,7 +25,8 @@ use super::handle::Handle;
 use super::identity::Identity;
 use super::launch::Launch;
 use super::record::Record;
-use crate::{Error, log, supervise};
+use crate::root::log;
+use crate::{Error, supervise};
 
 /// How long a member may take to stop before it is killed.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);

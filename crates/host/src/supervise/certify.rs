@@ -12,8 +12,9 @@ use quorate_core::reason::BlockReason;
 use quorate_core::rotation::Proven;
 
 use super::{Event, Supervision};
-use crate::certs::{Keeper, May, Rotation};
-use crate::{Error, certs, manifest};
+use crate::Error;
+use crate::ground::certs::{Keeper, May, Rotation};
+use crate::ground::{certs, manifest};
 
 impl<E: FnMut(Event)> Supervision<E> {
     /// Brings certificates up to date, and what depends on them.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use quorate_datadir::{Progress, RowKey, Source, hash_kv, verify};
-use quorate_host::revive::Made;
+use quorate_host::etcd::revive::Made;
 
 use super::member::Member;
 

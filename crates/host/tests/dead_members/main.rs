@@ -18,8 +18,8 @@ use std::sync::Mutex;
 
 use member::{Member, long_batches};
 use quorate_datadir::{Progress, Revive};
-use quorate_host::find::Places;
-use quorate_host::revive::{Made, Told, revive};
+use quorate_host::etcd::find::Places;
+use quorate_host::etcd::revive::{Made, Told, revive};
 use quorate_testkit::{Start, newest_of_each_minor};
 use workload::Mode;
 

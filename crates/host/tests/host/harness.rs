@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use quorate_host::find::default_cache;
+use quorate_host::etcd::find::default_cache;
 use quorate_host::{Error, Event, Options, Status, control, supervise};
 use quorate_testkit::{ClusterSlot, Ports, await_that_async, versions};
 use tokio::sync::oneshot;

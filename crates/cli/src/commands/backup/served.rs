@@ -9,8 +9,8 @@ use quorate_backup::Error;
 use quorate_backup::record::Hash;
 use quorate_backup::verify::{Serve, Staged};
 use quorate_datadir::Progress;
-use quorate_host::find::Places;
-use quorate_host::serve;
+use quorate_host::etcd::find::Places;
+use quorate_host::etcd::serve;
 
 use crate::failure::chain;
 

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use quorate_datadir::Revive;
-use quorate_host::find::Places;
-use quorate_host::revive::{Made, Told, revive};
+use quorate_host::etcd::find::Places;
+use quorate_host::etcd::revive::{Made, Told, revive};
 use serde::Serialize;
 
 use super::{form, offline};

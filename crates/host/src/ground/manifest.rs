@@ -12,7 +12,8 @@ use quorate_core::model::{Source, Version};
 use quorate_datadir::durable;
 use sha2::{Digest, Sha256};
 
-use crate::{Error, build};
+use crate::Error;
+use crate::ground::build;
 
 /// A manifest is a page or two.
 const SIZE_MAX: u64 = 1024 * 1024;

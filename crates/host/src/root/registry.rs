@@ -17,7 +17,7 @@ use quorate_datadir::durable;
 use rustix::fs::FlockOperation;
 use serde::Deserialize;
 
-use crate::ports::Ports;
+use crate::ground::ports::Ports;
 use crate::{Error, Root};
 
 /// Records kept at most; those of roots that are gone make room, the oldest first.
@@ -156,7 +156,7 @@ fn ports_of(root: &Path) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Journal;
+    use crate::root::journal::Journal;
     use quorate_core::model::Ordinal;
 
     fn root(dir: &Path, name: &str, ports: &[(u16, u16)]) -> Root {

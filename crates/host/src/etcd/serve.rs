@@ -11,10 +11,10 @@ use quorate_datadir::Progress;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::find::{EtcdBinary, Places, find_etcd_for};
-use crate::sandboxed_etcd::SandboxedEtcd;
+use crate::etcd::find::{EtcdBinary, Places, find_etcd_for};
+use crate::etcd::sandboxed::SandboxedEtcd;
 
-pub use crate::sandboxed_etcd::PEER_URL;
+pub use crate::etcd::sandboxed::PEER_URL;
 
 /// How long etcd may take to serve; a large database is read whole.
 const SERVE_LIMIT: Duration = Duration::from_secs(600);

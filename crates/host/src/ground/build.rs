@@ -11,8 +11,8 @@ use quorate_core::model::{MemberName, PeerUrl};
 use quorate_core::plan::StartHow;
 use quorate_pki::Layout;
 
-use crate::certs;
-use crate::ports::Ports;
+use crate::ground::certs;
+use crate::ground::ports::Ports;
 
 /// Changes whenever the arguments below do, so that running members are restarted with the new ones in their turn.
 pub(crate) const REVISION: u32 = 1;

@@ -18,8 +18,8 @@ use quorate_datadir::replay::Kinds;
 use quorate_datadir::{Finish, Progress, Revival, Revive, Revived, Staged, Stopped, durable, stage};
 
 use crate::Error;
-use crate::find::{EtcdBinary, Places, find_etcd_for};
-use crate::sandboxed_etcd::{PEER_URL, SandboxedEtcd};
+use crate::etcd::find::{EtcdBinary, Places, find_etcd_for};
+use crate::etcd::sandboxed::{PEER_URL, SandboxedEtcd};
 
 /// How long etcd may take to replay a log.
 const REPLAY_LIMIT: Duration = Duration::from_secs(3600);

@@ -12,7 +12,7 @@ use quorate_core::model::{MemberName, Ordinal};
 use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
-use crate::ports::Ports;
+use crate::ground::ports::Ports;
 use crate::run::evidence;
 use crate::{Error, Root};
 

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{Error, Root, log};
+use crate::root::log;
+use crate::{Error, Root};
 
 /// How long it may take to flush what it has before it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::find::EtcdBinary;
+use crate::etcd::find::EtcdBinary;
 
 /// How long it may take to end.
 const END_LIMIT: Duration = Duration::from_secs(60);

@@ -16,12 +16,14 @@ use quorate_core::model::{
 use quorate_datadir::{Attempt, DbLock, Look};
 
 use crate::ground::Ground;
-use crate::holder::{self, Holder};
-use crate::ports::Ports;
+use crate::ground::certs;
+use crate::ground::ports::Ports;
+use crate::root::disk;
 use crate::run::evidence::Evidence;
+use crate::run::holder::{self, Holder};
 use crate::run::launch;
 use crate::run::volume_record::VolumeRecord;
-use crate::{certs, disk, supervise};
+use crate::supervise;
 
 /// A look, and what could not be seen in it.
 pub(crate) struct Seen {

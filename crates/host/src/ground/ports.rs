@@ -11,8 +11,10 @@ use quorate_api::Cluster;
 use quorate_core::model::{MemberName, Ordinal};
 use serde::{Deserialize, Serialize};
 
-use crate::registry::Registry;
-use crate::{Error, Root, holder, observe};
+use crate::ground::observe;
+use crate::root::registry::Registry;
+use crate::run::holder;
+use crate::{Error, Root};
 
 /// The first client ports tried; the peer port is the next number.
 const BASES: [u16; 6] = [2379, 12379, 22379, 32379, 42379, 52379];

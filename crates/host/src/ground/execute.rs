@@ -13,13 +13,14 @@ use quorate_core::model::{Generation, Observed, Ordinal, Process, Refused, StepR
 use quorate_core::plan::{Plan, StartHow, Step};
 use quorate_datadir::Look;
 
-use crate::build::Arguments;
 use crate::ground::Ground;
-use crate::observe::aside_name;
+use crate::ground::build::Arguments;
+use crate::ground::manifest;
+use crate::ground::observe::aside_name;
 use crate::run::evidence;
 use crate::run::launch::Launch;
 use crate::run::volume_record::VolumeRecord;
-use crate::{Error, manifest, supervise};
+use crate::{Error, supervise};
 
 impl Ground {
     /// Does `step`. Members are started from the manifest in force if it is for `wanted`, the digest of that.
