@@ -12,7 +12,7 @@ use crate::coverage::Coverage;
 use crate::etcd::{EtcdModel, Note, Place};
 use crate::executor::{Executor, Store};
 use crate::fault::Swarm;
-use crate::ground::{Ground, Proc, place};
+use crate::ground::{Ground, Proc, Slot, place};
 use crate::log::EventLog;
 use crate::user::{self, Settings};
 
@@ -225,7 +225,10 @@ impl World {
         let silent = self.ground.etcd.serving_leader().is_none() && self.quorum_lost_at.is_none();
         let hopeless = silent || self.stranger.is_some();
         // One that hangs is not stopped while others that are not known may be needed for a quorum.
-        let hangs = |slot: &crate::ground::Slot| matches!(&slot.process, Proc::Running { config, .. } if Settings::of(config) == Settings::Hang);
+        let hangs = |slot: &Slot| match &slot.process {
+            Proc::Running { config, .. } => Settings::of(config) == Settings::Hang,
+            _ => false,
+        };
         let held_up = self.stranger.is_some() && self.ground.slots.values().any(hangs);
         if !(held_up || self.budget_broken && hopeless) {
             let missing = self.missing().unwrap_or_default();

@@ -6,7 +6,6 @@
 
 use super::pass::Pass;
 use super::{Step, WaitReason, pace};
-use crate::memory::Disturbance;
 use crate::model::{Ordinal, Process, Time};
 
 impl Pass<'_> {
@@ -41,13 +40,7 @@ impl Pass<'_> {
             return;
         }
         let (ordinal, since) = first;
-        self.memory.disturbance = Some(Disturbance {
-            ordinal,
-            since: self.now,
-            settle: false,
-            again: false,
-        });
-        self.step(Step::Stop { ordinal, since });
+        self.disturb_and_stop(ordinal, since, false);
     }
 
     /// Since when its process runs, if that trusts only CAs that are lost and does not answer.

@@ -252,6 +252,17 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Stops the process that runs since then on purpose; `again` if it is to be started as what it was.
+    pub fn disturb_and_stop(&mut self, ordinal: Ordinal, since: Time, again: bool) {
+        self.memory.disturbance = Some(Disturbance {
+            ordinal,
+            since: self.now,
+            settle: false,
+            again,
+        });
+        self.step(Step::Stop { ordinal, since });
+    }
+
     /// The disturbance under way, if it is this slot's.
     pub fn disturbance_of(&self, ordinal: Ordinal) -> Option<&Disturbance> {
         self.memory.disturbance.as_ref().filter(|d| d.ordinal == ordinal)

@@ -7,8 +7,8 @@
 //! that another does not serve with.
 
 use super::pass::Pass;
-use super::{BlockReason, Step, pace};
-use crate::memory::{Disturbance, Good, Mark, Rejected, Slot};
+use super::{BlockReason, pace};
+use crate::memory::{Good, Mark, Rejected, Slot};
 use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, VersionPath, Volume, quorum};
 
 impl Pass<'_> {
@@ -235,7 +235,7 @@ impl Pass<'_> {
     }
 
     /// Can the others do without a voter that does not serve as what it never served as? While a quorum answers, they must be
-    /// one. While none does, and has not for a while, those that may serve unseen must be none even with it.
+    /// one. While none does, and has not for a while, those that may serve unseen must be no quorum even with it.
     fn can_be_stopped(&self, ordinal: Ordinal) -> bool {
         if let Some(voter) = self.voters().into_iter().find(|k| k.ordinal == Some(ordinal)) {
             return self.guards.restart(self.others(voter.listed.id));
@@ -293,14 +293,8 @@ impl Pass<'_> {
         let Some((ordinal, since)) = found else {
             return false;
         };
-        self.memory.disturbance = Some(Disturbance {
-            ordinal,
-            since: self.now,
-            settle: false,
-            again: false,
-        });
+        self.disturb_and_stop(ordinal, since, false);
         self.slot_mut(ordinal).ill_since = None;
-        self.step(Step::Stop { ordinal, since });
         true
     }
 

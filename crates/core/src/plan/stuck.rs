@@ -1,9 +1,8 @@
 //! A voter whose process runs and does not serve is started again. No probe does that: a probe cannot tell whether the
 //! others can do without it.
 
+use super::pace;
 use super::pass::{Known, Pass};
-use super::{Step, pace};
-use crate::memory::Disturbance;
 use crate::model::{Ordinal, Process, Time};
 
 impl Pass<'_> {
@@ -21,14 +20,8 @@ impl Pass<'_> {
         if !self.guards.restart(self.others(member)) {
             return false;
         }
-        self.memory.disturbance = Some(Disturbance {
-            ordinal,
-            since: self.now,
-            settle: false,
-            again: true,
-        });
+        self.disturb_and_stop(ordinal, since, true);
         self.slot_mut(ordinal).ill_since = None;
-        self.step(Step::Stop { ordinal, since });
         true
     }
 
