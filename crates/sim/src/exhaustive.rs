@@ -237,6 +237,7 @@ impl Case {
             deletion_pending: false,
             in_service: true,
             cannot_start: None,
+            ran: None,
             replay_limit: None,
         }
     }
@@ -259,6 +260,7 @@ impl Case {
             deletion_pending: false,
             in_service: true,
             cannot_start: None,
+            ran: None,
             replay_limit: None,
         };
         let view = |n: usize| {

@@ -356,6 +356,7 @@ impl Ground {
             deletion_pending: false,
             in_service: true,
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
+            ran: None,
             replay_limit: self.replay_limit(ordinal, generation),
         }
     }
@@ -399,6 +400,7 @@ impl Ground {
             deletion_pending: false,
             in_service: true,
             cannot_start: None,
+            ran: None,
             replay_limit: None,
         }
     }

@@ -58,6 +58,8 @@ pub struct SlotView {
     pub in_service: bool,
     /// Why the ground could not start it even if told to (a port is taken, no such etcd here).
     pub cannot_start: Option<String>,
+    /// The version that was last started on the present volume, as that itself has it on record.
+    pub ran: Option<Version>,
     /// The newest minor that could replay the log of the present volume, if there is such a limit. Looked at when the
     /// spec wants a newer minor than the memory knows to have served; `None` otherwise.
     pub replay_limit: Option<u32>,

@@ -68,6 +68,9 @@ impl Pass<'_> {
             if settled {
                 slot.settles = 0;
             }
+            if ours {
+                slot.version = slot.version.max(view.ran);
+            }
             // A process of the volume before may still answer; what it says is not true of this one.
             let runs_as = match &view.process {
                 Process::Running {

@@ -245,7 +245,10 @@ impl<'a> Pass<'a> {
     pub fn start_version(&self, ordinal: Ordinal) -> Version {
         let in_turn = self.in_turn(ordinal).is_some();
         let slot = self.memory.slot(ordinal);
-        match slot.started.map(|s| s.version).or(slot.version) {
+        // No older minor starts on what a newer one has written.
+        let started = slot.started.as_ref().map(|s| s.version);
+        let started = started.filter(|started| slot.version.is_none_or(|ran| ran.minor <= started.minor));
+        match started.or(slot.version) {
             Some(_) if in_turn && self.version_is_open() && !self.must_settle(ordinal) => self.spec.version,
             Some(version) => version,
             None => self.join_version(),

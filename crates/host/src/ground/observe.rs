@@ -230,6 +230,7 @@ impl Ground {
             deletion_pending: false,
             in_service: true,
             cannot_start,
+            ran: None,
             replay_limit,
         })
     }

@@ -239,6 +239,7 @@ impl SlotObjects {
             deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),
             in_service: self.pod().is_some_and(|p| p.ready),
             cannot_start: self.starved(),
+            ran: report.and_then(|r| r.started.as_ref()).map(|s| s.version),
             replay_limit: report.and_then(|r| r.replay_limit),
         }
     }

@@ -110,6 +110,7 @@ impl Fixture {
             deletion_pending: false,
             in_service: true,
             cannot_start: None,
+            ran: None,
             replay_limit: None,
         }
     }

@@ -149,6 +149,27 @@ fn a_patch_that_never_came_up_can_be_taken_back_a_minor_cannot() {
     assert_eq!(slot(v362, None).floor(), Some(v360));
 }
 
+/// What was remembered was lost with the cluster, which was made again from what its claims had on record.
+#[test]
+fn a_member_is_not_started_as_an_older_minor_than_its_volume_has_on_record() {
+    let newer = Version::new(3, 6, 1);
+    let mut f = Fixture::healthy(3);
+    f.spec.version = newer;
+    for n in 0..3 {
+        running(&mut f, n, Version::new(3, 5, 33));
+    }
+    f.plan();
+    f.kill(0);
+    let slot = f.memory.slots.get_mut(&o(0)).unwrap();
+    (slot.version, slot.served) = (Some(Version::new(3, 5, 33)), None);
+    slot.started = Some(setup(Version::new(3, 5, 33)));
+    let remembered = f.memory.clone();
+    assert!(f.steps().contains(&"start member 0 (g0) from its data, etcd 3.5.33".to_owned()));
+    f.memory = remembered;
+    f.view(0).ran = Some(newer);
+    assert!(f.steps().contains(&"start member 0 (g0) from its data, etcd 3.6.1".to_owned()));
+}
+
 #[test]
 fn a_crashed_member_whose_turn_has_not_come_keeps_its_version() {
     let mut f = Fixture::healthy(3);
