@@ -40,7 +40,7 @@ pub struct Keeper<'a> {
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
     /// Who needs a certificate: everyone who is wanted, remembered or there.
     pub members: &'a BTreeSet<Ordinal>,
-    /// Those of whom pods are there.
+    /// Those of whom pods have been on a node, and may run.
     pub running: &'a BTreeSet<Ordinal>,
     /// Who has proven what, as far as this process has asked.
     pub proven: Option<&'a Proven>,
@@ -93,6 +93,10 @@ impl Keeper<'_> {
             return Ok(kept);
         };
         let cas = Cas::read(secret)?;
+        if let Some(to) = self.past_a_lost_key(&cas) {
+            self.rotate(&cas, to, &mut kept);
+            return Ok(kept);
+        }
         self.usable(&cas)?;
         let mut good_until = cas.due_at(self.lifetimes);
         for ordinal in self.members {
@@ -221,17 +225,25 @@ impl Keeper<'_> {
                  {anew}"
             ));
         }
-        let keyless = [&of.clients]
-            .into_iter()
-            .chain(&of.peers)
-            .any(|line| line.signer.is_none());
-        if keyless && self.lender().is_none() {
+        if keyless(of) && self.lender().is_none() {
             return Err(format!(
                 "Secret {name:?} has no key that members trust, and no member has a certificate left; put back ca.key \
                  and peer-ca.key, or run {anew}"
             ));
         }
         Ok(())
+    }
+
+    /// The next move, where the key of a CA is lost, no member runs and none has a certificate: nobody is waited for.
+    fn past_a_lost_key(&self, of: &Cas) -> Option<Move> {
+        if !keyless(of) || !self.running.is_empty() || self.lender().is_some() {
+            return None;
+        }
+        match of.stage {
+            Stage::Steady => Some(Move::Introduce),
+            Stage::Introducing => Some(Move::Switch),
+            Stage::Retiring => None,
+        }
     }
 
     /// Of a member that has its certificates. The longest list of CAs has all others in it, wherever their writing was
@@ -524,6 +536,12 @@ fn test(of: &Line) -> Option<(Vec<u8>, &Ca)> {
         (None, Some(signer)) if of.retires() => Some((signer.pem().cert.clone(), signer)),
         _ => None,
     }
+}
+
+/// Is the key of one that should sign lost?
+fn keyless(of: &Cas) -> bool {
+    let mut lines = [&of.clients].into_iter().chain(&of.peers);
+    lines.any(|line| line.signer.is_none())
 }
 
 fn pair(secret: &Secret, keys: (&str, &str)) -> Option<PairPem> {

@@ -25,6 +25,7 @@ use crate::cluster::execute::Requests;
 use crate::cluster::live::Shared;
 use crate::cluster::observe::Objects;
 use crate::cluster::pod_state::Stage;
+use crate::cluster::slot::SlotObjects;
 use crate::requests::trouble::{Failed, in_time};
 
 /// What was judged is judged again after this, whatever the clock has done.
@@ -162,8 +163,10 @@ impl Kept {
         now: SystemTime,
     ) -> Secured {
         let members = members(context, objects, memory);
-        let with_pods = objects.slots.iter().filter(|(_, slot)| !slot.pods.is_empty());
-        let running: BTreeSet<Ordinal> = with_pods.map(|(ordinal, _)| *ordinal).collect();
+        // A container runs only where the Secret was there to be mounted.
+        let mounted = |slot: &SlotObjects| slot.pods.iter().any(|pod| !matches!(pod.stage, Stage::Coming(_)));
+        let running = objects.slots.iter().filter(|(_, slot)| mounted(slot));
+        let running: BTreeSet<Ordinal> = running.map(|(ordinal, _)| *ordinal).collect();
         let versions = versions(secrets);
         if let Some(judged) = &self.judged
             && judged.versions == versions

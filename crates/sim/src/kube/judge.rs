@@ -3,14 +3,14 @@
 //! In: the world. Out: breaks, or what is still missing. Never: a question to the operator's memory.
 
 use kube::ResourceExt;
-use quorate_core::model::Ordinal;
+use quorate_core::model::{MemberId, Ordinal};
 use quorate_core::plan::BlockReason;
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::{Phase, Running};
 use super::operator::Operator;
 use super::world::{KubeBreak, KubeWorld};
-use crate::etcd::{Data, Place};
+use crate::etcd::{Data, Node, Place};
 use crate::fault::newest_conf;
 use crate::user::Settings;
 
@@ -26,11 +26,25 @@ impl KubeWorld {
             .into_iter()
             .flat_map(|n| n.volumes.values())
             .filter_map(Data::wal);
+        // A copy of what another member has is no loss.
+        let elsewhere = |id: &MemberId| {
+            let mut others = self.etcd.nodes.iter().filter(|(p, _)| **p != place);
+            let has = |node: &Node| {
+                node.volumes
+                    .values()
+                    .filter_map(Data::wal)
+                    .any(|w| w.member == *id)
+            };
+            conf.members[id].place != place && others.any(|(_, node)| has(node))
+        };
         let mut members = logs
-            .filter(|w| conf.members.contains_key(&w.member))
+            .filter(|w| conf.members.contains_key(&w.member) && !elsewhere(&w.member))
             .map(|w| w.member);
         if self.deleted_by_others.contains_key(uid) {
-            self.wiped |= members.next().is_some();
+            let lost = members.next().is_some();
+            self.wiped |= lost;
+            // If its pod went before anyone could know, too few may be left.
+            self.stranded |= lost;
             self.reached("stage", "ClaimDeletedByOthers");
         } else if let Some(member) = members.next() {
             let what = format!("claim {name} goes with the data of {member}, which is a member");

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures::future::BoxFuture;
 use quorate_core::model::{Basis, Refused, StepKind, StepResult, Time};
-use quorate_core::reason::StatusReason;
+use quorate_core::reason::{BlockReason, StatusReason};
 use quorate_core::{Plan, Step};
 use quorate_operator::cluster::driver::View;
 use quorate_operator::cluster::gather::Seen;
@@ -278,9 +278,13 @@ impl KubeWorld {
     /// What the pass tells besides its requests.
     fn hear(&mut self, me: &mut Operator, desk: &Desk) {
         if let Some(reason) = desk.held() {
-            match me.release == Release::LaterFormat || reason != StatusReason::UnreadableMemory.name() {
-                true => self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned()),
-                false => self.reached("stage", "LaterMemory"),
+            if me.release != Release::LaterFormat && reason == StatusReason::UnreadableMemory.name() {
+                self.reached("stage", "LaterMemory");
+            } else if reason == BlockReason::Certificates.name() {
+                // A CA was deleted, and then all certificates of it: whoever still runs is waited for.
+                self.reached("stage", "HeldForCertificates");
+            } else {
+                self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
             }
         }
         if let Some(plan) = desk.decided() {

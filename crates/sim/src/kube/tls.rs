@@ -216,8 +216,16 @@ impl KubeWorld {
         done.is_ok()
     }
 
-    /// Someone deletes a Secret.
+    /// Someone deletes a Secret; another only when those who sign can make it good.
     pub(super) fn delete_secret(&mut self) -> bool {
+        let cas = self.api.secrets.live.get(&self.names.ca_secret());
+        let cas = cas.and_then(|secret| Cas::read(secret).ok());
+        let signs = |cas: &Cas| {
+            cas.clients.signer.is_some() && cas.peers.as_ref().is_some_and(|p| p.signer.is_some())
+        };
+        if !cas.as_ref().is_some_and(signs) {
+            return false;
+        }
         let all: Vec<String> = self.api.secrets.live.keys().cloned().collect();
         if all.is_empty() {
             return false;

@@ -583,10 +583,19 @@ fn what_cannot_be_gone_on_with_is_said_with_what_to_do() {
     assert!(world.keep().unwrap().lost_ca.is_some());
     let mut world = World::new();
     world.settle();
+    world.running = world.members.clone();
     world.forget("c-ca", "ca.key");
     world.secrets.retain(|name, _| name == "c-ca");
     let why = world.keep().unwrap_err();
     assert!(why.contains("put back ca.key"), "{why}");
+    world.running.clear();
+    let after = world.settle();
+    assert_eq!(
+        after.proof.unwrap().stage,
+        Stage::Retiring,
+        "nobody runs who would be cut off"
+    );
+    assert!(!world.value("c-0-tls", "server.crt").is_empty());
 }
 
 #[test]
