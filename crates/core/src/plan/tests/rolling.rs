@@ -164,10 +164,16 @@ fn a_member_is_not_started_as_an_older_minor_than_its_volume_has_on_record() {
     (slot.version, slot.served) = (Some(Version::new(3, 5, 33)), None);
     slot.started = Some(setup(Version::new(3, 5, 33)));
     let remembered = f.memory.clone();
-    assert!(f.steps().contains(&"start member 0 (g0) from its data, etcd 3.5.33".to_owned()));
+    assert!(
+        f.steps()
+            .contains(&"start member 0 (g0) from its data, etcd 3.5.33".to_owned())
+    );
     f.memory = remembered;
     f.view(0).ran = Some(newer);
-    assert!(f.steps().contains(&"start member 0 (g0) from its data, etcd 3.6.1".to_owned()));
+    assert!(
+        f.steps()
+            .contains(&"start member 0 (g0) from its data, etcd 3.6.1".to_owned())
+    );
 }
 
 #[test]
