@@ -332,6 +332,9 @@ impl KubeWorld {
                 self.judge_release(me, effect);
                 self.change_of_mind(me, effect);
                 let result = self.request(me, |api| api.apply(effect));
+                if let Some(secret) = self.api.secrets.live.get(&self.names.ca_secret()) {
+                    self.certificates.learn(secret);
+                }
                 Answer::Effect(result.map_err(failed))
             }
             Request::Change(step, observed) => {

@@ -112,7 +112,7 @@ pub fn tests(cas: &Cas) -> Vec<(Port, Test)> {
 
 impl Certificates {
     /// Gets to know the CAs in a Secret.
-    fn learn(&mut self, secret: &Secret) {
+    pub fn learn(&mut self, secret: &Secret) {
         let pairs = ["", "peer-"].into_iter().flat_map(|kind| {
             [("ca.crt", "ca.key"), ("next.crt", "next.key")]
                 .map(|(cert, key)| (format!("{kind}{cert}"), format!("{kind}{key}")))
@@ -216,14 +216,23 @@ impl KubeWorld {
         done.is_ok()
     }
 
-    /// Someone deletes a Secret; another only when those who sign can make it good.
+    /// Someone deletes a Secret; another only when the last one was made good.
     pub(super) fn delete_secret(&mut self) -> bool {
-        let cas = self.api.secrets.live.get(&self.names.ca_secret());
+        let secrets = &self.api.secrets.live;
+        let cas = secrets.get(&self.names.ca_secret());
         let cas = cas.and_then(|secret| Cas::read(secret).ok());
-        let signs = |cas: &Cas| {
-            cas.clients.signer.is_some() && cas.peers.as_ref().is_some_and(|p| p.signer.is_some())
-        };
-        if !cas.as_ref().is_some_and(signs) {
+        let signs = |line: &Line| line.signer.is_some();
+        let signs = |cas: &Cas| signs(&cas.clients) && cas.peers.as_ref().is_some_and(signs);
+        let own = [self.names.operator_secret(), self.names.client_secret()];
+        let members = self
+            .pods
+            .values()
+            .map(|pod| self.names.member_secret(pod.ordinal));
+        let whole = own
+            .into_iter()
+            .chain(members)
+            .all(|name| secrets.contains_key(&name));
+        if !whole || !cas.as_ref().is_some_and(signs) {
             return false;
         }
         let all: Vec<String> = self.api.secrets.live.keys().cloned().collect();
