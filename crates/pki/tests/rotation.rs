@@ -202,13 +202,13 @@ fn a_directory_in_which_one_ca_signed_for_all_goes_on_with_it_until_members_have
     assert!(!dir.join("peers.new").exists());
     pass(&dir, now);
     let trusted = || both(&dir).map(|dir| Cas::read(&dir, now).unwrap().trusted());
-    assert_eq!(trusted()[0], [common.clone()], "clients notice nothing");
+    assert_eq!(trusted()[0], [common.as_str()], "clients notice nothing");
     assert!(trusted()[1].len() == 2 && trusted()[1].contains(&common));
     pass(&dir, now);
     pass(&dir, now);
     pass(&dir, now);
     let [clients, peers] = trusted();
-    assert_eq!(clients, [common.clone()]);
+    assert_eq!(clients, [common.as_str()]);
     assert!(peers.len() == 1 && peers[0] != common);
     assert!(
         !ensure(&dir, &wanted(), &Policy::default(), now)

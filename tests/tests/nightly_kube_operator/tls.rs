@@ -155,7 +155,7 @@ fn members_of_an_earlier_cluster_get_a_ca_of_their_own() {
         "secret",
         "c-ca",
         "app.kubernetes.io/name=etcd",
-        "app.kubernetes.io/instance=c",
+        "etcd.improbable.io/cluster-name=c",
     ]);
     let cluster = namespace.create("c", &encrypted("c", 3, &version));
     namespace.await_event("CaDropped", "trusted no longer");

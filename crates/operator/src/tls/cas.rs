@@ -312,15 +312,14 @@ impl Cas {
         self.clients
             .amend(to, &mut change, make(needs(&self.clients))?.as_ref());
         match &self.peers {
+            Some(_) if self.shared() && to != Move::Introduce => {}
             Some(shared) if self.shared() => {
-                if to == Move::Introduce {
-                    change.set(PEERS.cert, Some(ByteString(shared.bundle.clone())));
-                    let key = shared.signer.as_ref().map(|ca| ByteString(ca.pem().key.clone()));
-                    change.set(PEERS.key, key);
-                    let next = make(true)??;
-                    change.set(PEERS.next_cert, Some(ByteString(next.pem().cert.clone())));
-                    change.set(PEERS.next_key, Some(ByteString(next.pem().key.clone())));
-                }
+                change.set(PEERS.cert, Some(ByteString(shared.bundle.clone())));
+                let key = shared.signer.as_ref().map(|ca| ByteString(ca.pem().key.clone()));
+                change.set(PEERS.key, key);
+                let next = make(true)??;
+                change.set(PEERS.next_cert, Some(ByteString(next.pem().cert.clone())));
+                change.set(PEERS.next_key, Some(ByteString(next.pem().key.clone())));
             }
             Some(peers) => peers.amend(to, &mut change, make(needs(peers))?.as_ref()),
             None => {}

@@ -68,7 +68,6 @@ pub struct Kept {
 struct Wanted<'a> {
     keys: (&'static str, &'static str),
     leaf: Leaf<'a>,
-    /// Who signs it.
     of: &'a Line,
     /// What is shown instead where nobody can sign.
     lent: Option<PairPem>,
@@ -76,7 +75,7 @@ struct Wanted<'a> {
 
 /// What a member has that may be of use to others.
 struct Lender<'a> {
-    /// Whom it trusts.
+    /// The CAs that it trusts, toward clients and toward other members.
     clients: &'a [u8],
     peers: &'a [u8],
     /// What it shows to clients.

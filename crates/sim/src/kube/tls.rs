@@ -23,7 +23,7 @@ use super::api::Objects;
 use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::Place;
 
-/// Fingerprints of CAs.
+/// CAs, by the fingerprints of their certificates.
 pub type Fingerprints = BTreeSet<String>;
 
 /// What a process trusts, at each port: it reads that when it starts.
