@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use quorate_core::model::{ClusterId, FirstStart, MemberId};
+use quorate_datadir::{Attempt, Look};
 use quorate_pod::contract::Found;
 use quorate_pod::{GoAhead, How, Started};
 
@@ -204,10 +205,11 @@ fn data_of_the_older_operator_is_taken_over() {
         .unwrap();
     let pod = slot.pod(&older, "c1");
     let wal = slot.volume().join("member/wal");
-    eventually("it has data, and its database open", || {
+    // A log without entries is no data yet: etcd makes the file before it writes the first of them.
+    eventually("its log has entries, and its database is open", || {
         let lock = quorate_datadir::DbLock::try_hold(&slot.volume());
-        wal.read_dir().is_ok_and(|all| all.count() > 0)
-            && matches!(lock, Ok(quorate_datadir::Attempt::Busy { .. }))
+        matches!(quorate_datadir::look(&slot.volume()), Ok(Look::Data(_)))
+            && matches!(lock, Ok(Attempt::Busy { .. }))
     });
     let report = pod.look();
     assert!(matches!(&report.volume, Found::Unknown { why } if why.contains("still in use")));
@@ -216,7 +218,10 @@ fn data_of_the_older_operator_is_taken_over() {
     running.kill().unwrap();
     running.wait().unwrap();
     let report = pod.look();
-    assert!(report.fresh_id && report.fired && matches!(report.volume, Found::Data { .. }));
+    assert!(
+        report.fresh_id && report.fired && matches!(report.volume, Found::Data { .. }),
+        "{report:?}"
+    );
     assert!(slot.data(0).join("member/wal").exists() && !wal.exists());
     pod.is_held_up(1, "no record of");
     pod.go(&report.volume_id, How::Resume);
