@@ -201,7 +201,8 @@ impl Line {
 impl Cas {
     /// Reads those of a cluster, or says what is wrong with them and what to do.
     pub fn read(secret: &Secret) -> Result<Cas, String> {
-        let own = value(secret, PEERS.cert).is_some();
+        let own = [PEERS.cert, PEERS.key, PEERS.next_cert, PEERS.former_cert];
+        let own = own.iter().any(|key| value(secret, key).is_some());
         let peers = Line::read(secret, if own { PEERS } else { CLIENTS })?;
         Cas::of(secret, Some(peers))
     }
@@ -270,6 +271,19 @@ impl Cas {
         earlier(ends.unwrap_or(SystemTime::UNIX_EPOCH), lifetimes.ca_renewal)
     }
 
+    /// The change to the Secret that puts a CA between members back; whom else they trust stays trusted until all show
+    /// certificates of it.
+    pub fn with_peers(&self, copy: &Copied, now: SystemTime) -> Effect {
+        let mut change = self.read.clone();
+        for (key, value) in copy.data() {
+            change.set(key, value);
+        }
+        change
+            .annotations
+            .insert(SINCE_ANNOTATION.to_owned(), Some(seconds(now).to_string()));
+        Effect::Amend(change)
+    }
+
     /// Has one that signs ended? Then whatever it signed is refused by everyone.
     pub fn ended(&self, now: SystemTime) -> bool {
         self.lines().any(|line| line.ends <= now)
@@ -332,6 +346,28 @@ impl Cas {
     }
 }
 
+/// A CA between members whose Secret is gone, or has lost it, and which the operator's own Secret has.
+#[derive(Debug)]
+pub struct Copied {
+    pub pem: PairPem,
+    /// The certificates of all others that members trust.
+    pub others: Vec<u8>,
+}
+
+impl Copied {
+    fn data(&self) -> [(&'static str, Option<ByteString>); 5] {
+        let put = |bytes: &[u8]| Some(ByteString(bytes.to_vec()));
+        let others = (!self.others.is_empty()).then(|| ByteString(self.others.clone()));
+        [
+            (PEERS.cert, put(&self.pem.cert)),
+            (PEERS.key, put(&self.pem.key)),
+            (PEERS.former_cert, others),
+            (PEERS.next_cert, None),
+            (PEERS.next_key, None),
+        ]
+    }
+}
+
 /// Whom the members trust of a cluster that has no CA.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
@@ -349,11 +385,15 @@ pub enum Trust<'a> {
 pub fn first(
     names: &Names,
     trusted: Trust<'_>,
+    copied: Option<&Copied>,
     lifetimes: &Lifetimes,
     now: SystemTime,
 ) -> Result<Effect, String> {
     let mut data = BTreeMap::new();
-    for keys in [CLIENTS, PEERS] {
+    let copied = copied.into_iter().flat_map(Copied::data);
+    data.extend(copied.filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    let peers = Some(PEERS).filter(|_| data.is_empty());
+    for keys in [CLIENTS].into_iter().chain(peers) {
         let made = Ca::make(&names.cluster, lifetimes.policy.ca_lifetime, now);
         let made = made.map_err(|error| format!("no CA can be made: {error}"))?;
         let known = match trusted {
@@ -400,7 +440,7 @@ mod tests {
     fn no_time_that_someone_writes_on_the_secret_makes_it_panic() {
         let (lifetimes, now) = (Lifetimes::default(), SystemTime::now());
         let Effect::Create(Object::Secret(mut secret)) =
-            first(&Names::of("n", "c"), Trust::Nobody, &lifetimes, now).unwrap()
+            first(&Names::of("n", "c"), Trust::Nobody, None, &lifetimes, now).unwrap()
         else {
             panic!("a Secret is made");
         };

@@ -16,7 +16,7 @@ use quorate_core::model::Ordinal;
 use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San, describe_all};
 
-use super::cas::{Cas, Line, Trust, earlier, first, value};
+use super::cas::{Cas, Copied, Line, Trust, earlier, first, value};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;
@@ -31,6 +31,8 @@ const APPLICATION: &str = "client";
 const SERVER_PAIR: (&str, &str) = ("server.crt", "server.key");
 const PEER_PAIR: (&str, &str) = ("peer.crt", "peer.key");
 const CLIENT_PAIR: (&str, &str) = ("tls.crt", "tls.key");
+/// In the operator's Secret: a copy of the CA that signs for members toward each other.
+const PEER_CA_PAIR: (&str, &str) = ("peer-ca.crt", "peer-ca.key");
 
 /// What Secrets are judged by.
 #[derive(Debug)]
@@ -92,6 +94,15 @@ impl Keeper<'_> {
             return Ok(kept);
         };
         let cas = Cas::read(secret)?;
+        let lacks_peers = cas.shared()
+            || cas
+                .peers
+                .as_ref()
+                .is_some_and(|p| p.signer.is_none() && p.next.is_none());
+        if let Some(copied) = self.copied().filter(|_| lacks_peers) {
+            kept.requests.effects.push(cas.with_peers(&copied, self.now));
+            return Ok(kept);
+        }
         if let Some(to) = self.past_a_lost_key(&cas) {
             self.rotate(&cas, to, &mut kept);
             return Ok(kept);
@@ -177,7 +188,8 @@ impl Keeper<'_> {
             let secret = self.secrets.get(&names.member_secret(*ordinal));
             secret.and_then(|secret| pair(secret, PEER_PAIR)).is_none()
         };
-        let goes_on = !self.running.iter().any(stranded);
+        let copied = self.copied();
+        let goes_on = copied.is_some() || !self.running.iter().any(stranded);
         let trust = match self.lender() {
             Some(Lender { clients, peers, .. }) if goes_on && lasts(clients) && lasts(peers) => {
                 Trust::Known { clients, peers }
@@ -187,7 +199,7 @@ impl Keeper<'_> {
         };
         requests
             .effects
-            .push(first(names, trust, self.lifetimes, self.now)?);
+            .push(first(names, trust, copied.as_ref(), self.lifetimes, self.now)?);
         if let Trust::Unknown = trust {
             requests.news.push(News {
                 warning: true,
@@ -245,6 +257,22 @@ impl Keeper<'_> {
         }
     }
 
+    /// The CA between members as the operator's own Secret has it, if they trust it still. Without it nobody could sign for a
+    /// member that is to be added or made again, until the others trust another.
+    fn copied(&self) -> Option<Copied> {
+        let own = self.secrets.get(&self.context.names.operator_secret())?;
+        let pem = pair(own, PEER_CA_PAIR)?;
+        let ca = Ca::read(&pem).ok().filter(|ca| ca.info().not_after > self.now)?;
+        let trusted = self
+            .lender()
+            .map(|lender| lender.peers.to_vec())
+            .unwrap_or_default();
+        let all = describe_all(&trusted).unwrap_or_default();
+        let known = all.is_empty() || all.iter().any(|info| info.fingerprint == ca.info().fingerprint);
+        let others = without(&trusted, &pem.cert);
+        known.then_some(Copied { pem, others })
+    }
+
     /// Of a member that has its certificates. The longest list of CAs has all others in it, wherever their writing was
     /// interrupted.
     fn lender(&self) -> Option<Lender<'_>> {
@@ -289,7 +317,10 @@ impl Keeper<'_> {
                 lent: None,
             },
         ];
-        let trust = [("ca.crt", &of.clients), ("peer-ca.crt", peers)];
+        let trust = [
+            ("ca.crt", of.clients.bundle.as_slice()),
+            ("peer-ca.crt", &peers.bundle),
+        ];
         let mut made = Secret {
             metadata: self.context.meta(&names.member_secret(ordinal)),
             type_: Some("Opaque".to_owned()),
@@ -308,11 +339,13 @@ impl Keeper<'_> {
     fn clients(&self, of: &Cas, requests: &mut Requests) -> Result<SystemTime, String> {
         let names = self.context.names;
         let (own, shared) = (names.operator_secret(), names.client_secret());
-        let good_until = self.client(&own, OPERATOR, of, requests)?;
+        let peers = of.peers.as_ref().filter(|_| !of.shared());
+        let copy = peers.and_then(|peers| Some(peers.signer.as_ref()?.pem().clone()));
+        let good_until = self.client(&own, OPERATOR, of, copy, requests)?;
         if self.secrets.contains_key(&shared) && !self.secrets.contains_key(&own) {
             return Ok(good_until);
         }
-        Ok(good_until.min(self.client(&shared, APPLICATION, of, requests)?))
+        Ok(good_until.min(self.client(&shared, APPLICATION, of, None, requests)?))
     }
 
     fn client_leaf(&self, user: &'static str) -> Leaf<'_> {
@@ -329,6 +362,7 @@ impl Keeper<'_> {
         name: &str,
         user: &'static str,
         of: &Cas,
+        copy: Option<PairPem>,
         requests: &mut Requests,
     ) -> Result<SystemTime, String> {
         let wanted = [Wanted {
@@ -343,17 +377,22 @@ impl Keeper<'_> {
             ..Secret::default()
         };
         let good_until = of.due_at(self.lifetimes);
-        let made = self.secret(made, &wanted, &[("ca.crt", &of.clients)], requests)?;
+        let trust = [("ca.crt", of.clients.bundle.as_slice())];
+        let copy = copy
+            .iter()
+            .flat_map(|pem| [(PEER_CA_PAIR.0, &*pem.cert), (PEER_CA_PAIR.1, &*pem.key)]);
+        let besides: Vec<(&'static str, &[u8])> = trust.into_iter().chain(copy).collect();
+        let made = self.secret(made, &wanted, &besides, requests)?;
         Ok(good_until.min(made.unwrap_or(good_until)))
     }
 
-    /// Brings one Secret to what it should be: `made` with these certificates and what is trusted. Out: until when its
+    /// Brings one Secret to what it should be: `made` with these certificates and what it has besides. Out: until when its
     /// certificates are good, if any of them ends before its CA.
     fn secret(
         &self,
         mut made: Secret,
         wanted: &[Wanted<'_>],
-        trust: &[(&'static str, &Line)],
+        besides: &[(&'static str, &[u8])],
         requests: &mut Requests,
     ) -> Result<Option<SystemTime>, String> {
         let name = made.name_any();
@@ -385,10 +424,10 @@ impl Keeper<'_> {
             data.insert(keys.1, ByteString(pem.key));
         }
         let renewed = !data.is_empty();
-        for (key, of) in trust {
+        for (key, bytes) in besides {
             let known = present.and_then(|secret| value(secret, key));
-            if known != Some(of.bundle.as_slice()) {
-                data.insert(*key, ByteString(of.bundle.clone()));
+            if known != Some(*bytes) {
+                data.insert(*key, ByteString(bytes.to_vec()));
             }
         }
         match present {
@@ -534,6 +573,14 @@ fn test(of: &Line) -> Option<(Vec<u8>, &Ca)> {
         // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
         (None, Some(signer)) if of.retires() => Some((signer.pem().cert.clone(), signer)),
         _ => None,
+    }
+}
+
+/// The certificates of a PEM text but this one.
+fn without(all: &[u8], one: &[u8]) -> Vec<u8> {
+    match all.windows(one.len()).position(|part| part == one) {
+        Some(at) => [&all[..at], &all[at + one.len()..]].concat(),
+        None => all.to_vec(),
     }
 }
 

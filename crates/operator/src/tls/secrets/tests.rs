@@ -373,6 +373,7 @@ fn members_are_taken_to_a_ca_of_their_own_and_clients_notice_nothing() {
     world.settle();
     for key in ["peer-ca.crt", "peer-ca.key"] {
         world.forget("c-ca", key);
+        world.forget("c-operator", key);
     }
     let common = world.value("c-ca", "ca.crt");
     let signer = Ca::read(&PairPem {

@@ -18,11 +18,80 @@ fn a_ca_that_someone_deleted_stays_trusted_until_members_have_another() {
     world.pass();
     world.proven.clear();
     world.settle();
-    assert!(before.iter().zip(&world.leaves()).all(|(old, new)| old != new));
+    assert_ne!(world.value("c-1-tls", "server.crt"), before[2]);
+    assert_eq!(
+        world.value("c-1-tls", "peer.crt"),
+        before[3],
+        "the operator has a copy of that CA"
+    );
     assert!(
         world.value("c-1-tls", "ca.crt").ends_with(&old),
         "it is still trusted"
     );
+}
+
+#[test]
+fn a_ca_between_members_that_is_lost_is_put_back_from_the_operators_copy() {
+    let mut world = World::new();
+    let trusted = world.settle().trusted;
+    world.running = world.members.clone();
+    let before = world.leaves();
+    for lost in ["peer-ca.key", "peer-ca.crt"] {
+        world.forget("c-ca", lost);
+        if lost == "peer-ca.crt" {
+            world.forget("c-ca", "peer-ca.key");
+        }
+        assert_eq!(world.settle().trusted, trusted, "{lost}");
+        assert_eq!(world.leaves(), before);
+    }
+    for gone in ["c-ca", "c-2-tls"] {
+        world.secrets.remove(gone).unwrap();
+    }
+    world.members.insert(Ordinal(3));
+    let material = world.settle();
+    assert_eq!(
+        material.proof.unwrap().proofs.keys().collect::<Vec<_>>(),
+        [&Port::Client]
+    );
+    let between = world.value("c-0-tls", "peer-ca.crt");
+    for name in ["c-2-tls", "c-3-tls"] {
+        assert!(!world.value(name, "peer.crt").is_empty(), "{name}");
+        assert_eq!(world.value(name, "peer-ca.crt"), between, "{name}");
+    }
+    assert_eq!(world.value("c-1-tls", "peer.crt"), before[3]);
+}
+
+/// In the middle of a rotation the copy is of the one that signed before.
+#[test]
+fn what_members_trust_besides_the_copy_stays_trusted_until_all_show_certificates_of_it() {
+    let mut world = World::new();
+    world.settle();
+    world.change("c-ca", |secret| {
+        let asked = (ROTATE_ANNOTATION.to_owned(), "now".to_owned());
+        secret.annotations_mut().extend([asked]);
+    });
+    world.settle();
+    world.proven = world.members.clone();
+    let copy = world.secrets["c-operator"].clone();
+    world.pass();
+    world.proven.clear();
+    world.settle();
+    assert_eq!(
+        describe_all(&world.value("c-0-tls", "peer-ca.crt"))
+            .unwrap()
+            .len(),
+        2
+    );
+    world.secrets.insert("c-operator".to_owned(), copy);
+    world.secrets.remove("c-ca").unwrap();
+    world.settle();
+    let between = world.value("c-0-tls", "peer-ca.crt");
+    assert_eq!(
+        describe_all(&between).unwrap().len(),
+        2,
+        "some may show the other's still"
+    );
+    assert!(between.starts_with(&world.value("c-operator", "peer-ca.crt")));
 }
 
 /// The key that signs for clients is lost, and that between members is not.
@@ -69,11 +138,11 @@ fn without_a_key_a_member_that_has_nothing_shows_clients_what_another_does() {
 }
 
 #[test]
-fn without_a_ca_a_member_that_has_nothing_waits_for_the_next() {
+fn without_a_ca_and_its_copy_a_member_that_has_nothing_waits_for_the_next() {
     let mut world = World::new();
     world.settle();
     world.running = BTreeSet::from([Ordinal(0), Ordinal(1)]);
-    for gone in ["c-ca", "c-client", "c-2-tls"] {
+    for gone in ["c-ca", "c-operator", "c-client", "c-2-tls"] {
         world.secrets.remove(gone).unwrap();
     }
     let material = world.settle();
@@ -101,7 +170,7 @@ fn without_a_ca_and_with_a_member_that_has_nothing_all_begin_anew() {
     let mut world = World::new();
     world.settle();
     world.running = world.members.clone();
-    for gone in ["c-ca", "c-2-tls"] {
+    for gone in ["c-ca", "c-operator", "c-2-tls"] {
         world.secrets.remove(gone).unwrap();
     }
     assert_eq!(world.pass().requests.news[0].reason, "CaLost");
