@@ -281,8 +281,9 @@ impl KubeWorld {
             if me.release != Release::LaterFormat && reason == StatusReason::UnreadableMemory.name() {
                 self.reached("stage", "LaterMemory");
             } else if reason == BlockReason::Certificates.name() {
-                // A CA was deleted, and then all certificates of it: whoever still runs is waited for.
+                // A CA was deleted, and then all certificates of it: whoever still runs is waited for, or a person acts.
                 self.reached("stage", "HeldForCertificates");
+                self.held_for_certificates = true;
             } else {
                 self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
             }

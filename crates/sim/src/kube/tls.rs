@@ -245,6 +245,17 @@ impl KubeWorld {
         true
     }
 
+    /// A person does what the operator asks for where nobody can sign and no member has a certificate left: deletes all.
+    pub(super) fn delete_all_secrets(&mut self) {
+        if !self.api.now.is_multiple_of(64) || !std::mem::take(&mut self.held_for_certificates) {
+            return;
+        }
+        self.log.event("user", format_args!("deletes all Secrets"));
+        for name in self.api.secrets.live.keys().cloned().collect::<Vec<_>>() {
+            self.api.remove::<Secret>(&name);
+        }
+    }
+
     /// kubelet gets round to the Secrets of pods.
     pub(super) fn mount_secrets(&mut self) {
         if !self.wants.tls || self.api_away() {

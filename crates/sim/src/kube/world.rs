@@ -103,6 +103,8 @@ pub struct KubeWorld {
     pub(super) connects: Option<Connects>,
     /// Members may trust a CA that nobody has any more.
     pub(super) ca_lost: bool,
+    /// The operator can do nothing for want of certificates, and has said so.
+    pub(super) held_for_certificates: bool,
     pub reached: Reached,
     pub breaks: Vec<(KubeBreak, u64, String)>,
     /// When controllers get to things.
@@ -187,6 +189,7 @@ impl KubeWorld {
             certificates: Certificates::default(),
             connects: None,
             ca_lost: false,
+            held_for_certificates: false,
             reached: super::run::all_to_reach(),
             breaks: Vec::new(),
             dues: BTreeMap::new(),
@@ -274,6 +277,7 @@ impl KubeWorld {
         for _ in 0..HEALED_TICKS_MAX {
             self.delete_foreign_storage();
             self.change_what_fails();
+            self.delete_all_secrets();
             self.tick();
             if !self.breaks.is_empty() {
                 return;
