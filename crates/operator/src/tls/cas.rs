@@ -349,12 +349,22 @@ impl Cas {
 /// A CA between members whose Secret is gone, or has lost it, and which the operator's own Secret has.
 #[derive(Debug)]
 pub struct Copied {
-    pub pem: PairPem,
+    pem: PairPem,
     /// The certificates of all others that members trust.
-    pub others: Vec<u8>,
+    others: Vec<u8>,
 }
 
 impl Copied {
+    /// This one, of all that members trust.
+    pub fn of(pem: PairPem, trusted: &[u8]) -> Copied {
+        let cert = &pem.cert;
+        let others = match trusted.windows(cert.len()).position(|part| part == cert) {
+            Some(at) => [&trusted[..at], &trusted[at + cert.len()..]].concat(),
+            None => trusted.to_vec(),
+        };
+        Copied { pem, others }
+    }
+
     fn data(&self) -> [(&'static str, Option<ByteString>); 5] {
         let put = |bytes: &[u8]| Some(ByteString(bytes.to_vec()));
         let others = (!self.others.is_empty()).then(|| ByteString(self.others.clone()));

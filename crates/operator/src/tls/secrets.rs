@@ -269,8 +269,7 @@ impl Keeper<'_> {
             .unwrap_or_default();
         let all = describe_all(&trusted).unwrap_or_default();
         let known = all.is_empty() || all.iter().any(|info| info.fingerprint == ca.info().fingerprint);
-        let others = without(&trusted, &pem.cert);
-        known.then_some(Copied { pem, others })
+        known.then(|| Copied::of(pem, &trusted))
     }
 
     /// Of a member that has its certificates. The longest list of CAs has all others in it, wherever their writing was
@@ -573,14 +572,6 @@ fn test(of: &Line) -> Option<(Vec<u8>, &Ca)> {
         // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
         (None, Some(signer)) if of.retires() => Some((signer.pem().cert.clone(), signer)),
         _ => None,
-    }
-}
-
-/// The certificates of a PEM text but this one.
-fn without(all: &[u8], one: &[u8]) -> Vec<u8> {
-    match all.windows(one.len()).position(|part| part == one) {
-        Some(at) => [&all[..at], &all[at + one.len()..]].concat(),
-        None => all.to_vec(),
     }
 }
 
