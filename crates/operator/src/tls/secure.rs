@@ -258,7 +258,10 @@ impl Kept {
 /// Asks those who have yet to prove what the stage is for.
 async fn ask_for_proof(context: &BuildContext<'_>, objects: &Objects, material: &Material, kept: &mut Kept) {
     let mut open = kept.unproven(objects, material);
-    for (port, tls) in material.proof.iter().flat_map(|proof| &proof.proofs) {
+    let Some(proof) = material.proof.as_ref().filter(|proof| !proof.proofs.is_empty()) else {
+        return;
+    };
+    for (port, tls) in &proof.proofs {
         let mut asked = objects.addresses(context.names, *port, true);
         asked.retain(|ordinal, _| open.contains(ordinal));
         open = prove(*port, &asked, tls).await;
