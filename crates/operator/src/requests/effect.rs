@@ -155,6 +155,23 @@ impl Amendment {
     pub fn set(&mut self, key: &str, value: Option<ByteString>) {
         self.data.insert(key.to_owned(), value);
     }
+
+    /// The Secret as it is once the API server has carried this out.
+    pub fn apply_to(&self, secret: &mut Secret) {
+        fn merge<V: Clone>(into: &mut BTreeMap<String, V>, changes: &BTreeMap<String, Option<V>>) {
+            for (key, value) in changes {
+                match value {
+                    Some(value) => into.insert(key.clone(), value.clone()),
+                    None => into.remove(key),
+                };
+            }
+        }
+        merge(secret.data.get_or_insert_default(), &self.data);
+        merge(secret.annotations_mut(), &self.annotations);
+        if let Some(owner) = &self.owner {
+            secret.metadata.owner_references = Some(vec![owner.clone()]);
+        }
+    }
 }
 
 /// The kinds that requests are about. A further one is a line in the list, and what the operator may do with it in

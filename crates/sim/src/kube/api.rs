@@ -373,24 +373,7 @@ impl Api {
         if present.resource_version().as_ref() != Some(&change.version) {
             return Err(ApiError::Conflict);
         }
-        self.change::<Secret>(&change.name, Some(&change.uid), |secret| {
-            let data = secret.data.get_or_insert_default();
-            for (key, value) in &change.data {
-                match value {
-                    Some(value) => data.insert(key.clone(), value.clone()),
-                    None => data.remove(key),
-                };
-            }
-            for (key, value) in &change.annotations {
-                match value {
-                    Some(value) => secret.annotations_mut().insert(key.clone(), value.clone()),
-                    None => secret.annotations_mut().remove(key),
-                };
-            }
-            if let Some(owner) = &change.owner {
-                secret.metadata.owner_references = Some(vec![owner.clone()]);
-            }
-        })
+        self.change::<Secret>(&change.name, Some(&change.uid), |secret| change.apply_to(secret))
     }
 
     fn annotate<K: Kept>(

@@ -112,22 +112,7 @@ impl World {
     fn amend(&mut self, change: &Amendment) {
         let mut secret = (*self.secrets[&change.name]).clone();
         assert_eq!(secret.resource_version().as_ref(), Some(&change.version));
-        let data = secret.data.get_or_insert_default();
-        for (key, value) in &change.data {
-            match value {
-                Some(value) => data.insert(key.clone(), value.clone()),
-                None => data.remove(key),
-            };
-        }
-        for (key, value) in &change.annotations {
-            match value {
-                Some(value) => secret.annotations_mut().insert(key.clone(), value.clone()),
-                None => secret.annotations_mut().remove(key),
-            };
-        }
-        if let Some(owner) = &change.owner {
-            secret.metadata.owner_references = Some(vec![owner.clone()]);
-        }
+        change.apply_to(&mut secret);
         secret.metadata.resource_version = Some(self.writes.to_string());
         self.secrets.insert(change.name.clone(), Arc::new(secret));
     }
