@@ -12,20 +12,23 @@
 
 mod landing;
 mod later;
+pub mod rewrite;
+pub(crate) mod snapshot;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use crate::bolt::{Bolt, DIGEST};
-use crate::copy::copy;
+use crate::examine::verify::verify;
+use crate::files::copy::copy;
+use crate::files::digest;
+use crate::files::push::Push;
 use crate::mvcc::{HashKv, KeyValue, Lease, Source, bucket, each_row, hash_at};
 use crate::progress::Progress;
-use crate::push::Push;
-use crate::rewrite::{Changes, Nothing, edit, rewrite};
-use crate::verify::verify;
-use crate::{Error, digest};
+use rewrite::{Changes, Nothing, edit, rewrite};
 
 pub use landing::{Arrival, Landing};
 pub use later::LaterRows;

@@ -8,14 +8,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::Error;
+use crate::assemble::rewrite::{Changes, Nothing, rewrite};
 use crate::bolt::Bolt;
-use crate::durable::Draft;
-use crate::lock::{Attempt, DbLock};
-use crate::look::db_path;
+use crate::examine::look::db_path;
+use crate::files::digest;
+use crate::files::durable::Draft;
+use crate::files::lock::{Attempt, DbLock};
 use crate::mvcc::Source;
 use crate::progress::Progress;
-use crate::rewrite::{Changes, Nothing, rewrite};
-use crate::{Error, digest};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defragmented {

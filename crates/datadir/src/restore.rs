@@ -13,6 +13,8 @@
 
 mod database;
 mod place;
+pub(crate) mod roster;
+pub(crate) mod target;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,9 +22,9 @@ use std::path::PathBuf;
 use semver::Version;
 
 use crate::assemble::{Assembly, Base, Into, Ready, Shape, assemble, bump_row};
-use crate::copy::copy;
+use crate::examine::verify::verify;
+use crate::files::copy::copy;
 use crate::progress::Progress;
-use crate::verify::verify;
 use crate::{Error, Roster, Target, snap_file, wal};
 use database::MemberShape;
 use place::Place;

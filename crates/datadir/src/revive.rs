@@ -16,14 +16,15 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use crate::bolt::{Appending, Bolt, Edit};
-use crate::durable::{self, Draft};
-use crate::lock::{Attempt, DbLock};
+use crate::files::durable::{self, Draft};
+use crate::files::lock::{Attempt, DbLock};
+use crate::files::{copy, digest};
 use crate::mvcc::{KeyValue, RowKey, Source, bucket};
 use crate::progress::Progress;
 use crate::replay::{Applying, BUCKETS, Kinds, Put, Small, Stop, Store, Survey};
 use crate::wal::{End, Log, SnapshotMark};
-use crate::{Error, copy, digest};
 
 pub use stage::{Finish, Staged, stage};
 
@@ -147,7 +148,7 @@ impl Member {
         if let Some(damage) = log.end().to_error() {
             return Err(damage);
         }
-        let db = crate::look::db_path(revive.data_dir);
+        let db = crate::examine::look::db_path(revive.data_dir);
         let (mut source, mut index) = opened(&db)?;
         if let Some(mark) = log.snapshot().filter(|mark| mark.index > index) {
             (source, index) = received(&db, mark, index)?;

@@ -18,8 +18,8 @@ use prost::Message as _;
 use quorate_wire::raftpb::{Snapshot, SnapshotMetadata};
 use quorate_wire::snappb;
 
-use crate::durable::Draft;
-use crate::roster::{Roster, quoted};
+use crate::files::durable::Draft;
+use crate::restore::roster::{Roster, quoted};
 use crate::wal::{self, RESTORED_TERM};
 use crate::{Error, Target};
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::Error;
+use crate::files::push::Push;
 use crate::progress::Progress;
-use crate::push::Push;
 
 /// Brings a database from elsewhere.
 pub trait Arrival: Debug {

@@ -3,10 +3,10 @@
 //! In: rows from elsewhere. Out: the same, if they go on from the base without a hole up to where they are to end.
 //! Never: a row taken that etcd would not have written there.
 
+use super::rewrite::{Changes, Later};
 use crate::Error;
 use crate::bolt::KeyAndValue;
 use crate::mvcc::{KeyValue, Lease, Revision, RowKey, bucket, meta};
-use crate::rewrite::{Changes, Later};
 
 /// Rows that come behind those of a base.
 pub struct LaterRows<'a> {
@@ -177,7 +177,7 @@ impl Later for Bump {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rewrite::Nothing;
+    use crate::assemble::rewrite::Nothing;
 
     struct Listed(Vec<(Vec<u8>, Vec<u8>)>, usize);
 

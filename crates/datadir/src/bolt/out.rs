@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::page::{HEADER, Header};
 use crate::Error;
-use crate::push::Push;
+use crate::files::push::Push;
 
 const CHUNK: usize = 1 << 20;
 

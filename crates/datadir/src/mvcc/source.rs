@@ -13,8 +13,8 @@ use super::row::RowKey;
 use super::small::Lease;
 use crate::Error;
 use crate::bolt::{Bolt, Rows};
-use crate::lock::holder_of;
-use crate::look::db_path;
+use crate::examine::look::db_path;
+use crate::files::lock::holder_of;
 
 /// A snapshot, or the database of a member that does not run.
 #[derive(Debug)]

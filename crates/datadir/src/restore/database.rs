@@ -6,8 +6,8 @@
 use semver::Version;
 
 use crate::assemble::Shape;
+use crate::assemble::rewrite::Changes;
 use crate::mvcc::{Source, bucket, meta};
-use crate::rewrite::Changes;
 use crate::{Error, Roster, Target};
 
 /// What the database is to become.

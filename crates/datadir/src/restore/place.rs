@@ -17,7 +17,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::durable::{parent, sync_directory};
+use crate::files::durable::{parent, sync_directory};
 
 /// The name under which a directory is built in one that is there already.
 const INSIDE: &str = ".restoring";

@@ -16,13 +16,15 @@ use std::path::{Path, PathBuf};
 use semver::Version;
 
 use super::{Member, Revive, Revived, check_place, hold, opened};
+use crate::Error;
 use crate::bolt::{Bolt, Edit};
+use crate::examine::look;
+use crate::files::{copy, digest};
 use crate::mvcc::meta;
 use crate::progress::Progress;
 use crate::replay::{Kinds, SmallRows, Store, Survey, Takes, takes};
 use crate::restore::{Restore, restore};
 use crate::wal::{Extension, Log};
-use crate::{Error, copy, digest, look};
 
 const NAME: &str = "replay";
 

@@ -225,7 +225,7 @@ fn a_copy_for_etcd_holds_the_requests_and_no_other_member() {
         (Some(1), 4, 4)
     );
     let member = log.metadata().unwrap().member_id;
-    let (source, index) = opened(&crate::look::db_path(staged.data_dir())).unwrap();
+    let (source, index) = opened(&crate::examine::look::db_path(staged.data_dir())).unwrap();
     assert_eq!(index, 1);
     let mut rows = source.bolt().bucket(bucket::MEMBERS).unwrap().unwrap();
     let (key, _) = rows.next().unwrap().unwrap();

@@ -23,7 +23,7 @@ use quorate_wire::walpb::Snapshot;
 use super::encode::Encoder;
 use super::frame::{TYPE_ENTRY, TYPE_METADATA, TYPE_SNAPSHOT, TYPE_STATE};
 use super::segments::{self, SegmentName};
-use crate::durable::{self, Draft};
+use crate::files::durable::{self, Draft};
 use crate::{Error, Roster, Target};
 
 /// The term of all that is in the log of a restored member.

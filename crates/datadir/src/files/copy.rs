@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use super::push::Push;
 use crate::Error;
 use crate::progress::Progress;
-use crate::push::Push;
 
 /// Copied at once; then it is asked whether it is still wanted.
 const PIECE: u64 = 8 << 20;

@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::Error;
-use crate::look::db_path;
+use crate::examine::look::db_path;
 
 /// How often a file that was replaced while it was being locked is opened again.
 const MAX_TRIES: usize = 8;

@@ -9,9 +9,9 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
+use super::durable::{parent, sync_directory};
+use super::lock::{Attempt, DbLock};
 use crate::Error;
-use crate::durable::{parent, sync_directory};
-use crate::lock::{Attempt, DbLock};
 
 /// Moves the data directory `volume_dir` to `aside_dir`, which must not exist; its parent must.
 ///

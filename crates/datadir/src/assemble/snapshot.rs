@@ -7,15 +7,15 @@
 
 use std::path::Path;
 
+use super::rewrite::Changes;
+use super::{Assembly, Into, Ready, Shape, assemble};
 use crate::Error;
-use crate::assemble::{Assembly, Into, Ready, Shape, assemble};
 use crate::bolt::{Bolt, DIGEST};
-use crate::digest;
-use crate::durable::Draft;
+use crate::examine::verify::{Verdict, verify};
+use crate::files::digest;
+use crate::files::durable::Draft;
 use crate::mvcc::Source;
 use crate::progress::Progress;
-use crate::rewrite::Changes;
-use crate::verify::{Verdict, verify};
 
 /// A snapshot that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

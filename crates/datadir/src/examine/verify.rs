@@ -7,11 +7,12 @@
 
 use std::path::Path;
 
+use super::inspect::{Inspection, inspect};
+use crate::Error;
 use crate::bolt::Structure;
-use crate::inspect::{Inspection, inspect};
+use crate::files::digest;
 use crate::mvcc::{HashKv, HashRows, History, KeyValue, RowKey, Source, bucket, each_row, small};
 use crate::progress::Progress;
-use crate::{Error, digest};
 
 /// What was found intact.
 #[derive(Debug, Clone, PartialEq, Eq)]
