@@ -37,7 +37,7 @@ use jiff::Timestamp;
 use quorate_client::Refusal;
 use tokio::sync::watch;
 
-use crate::object::Key;
+use crate::format::object::Key;
 use crate::{Error, Store, Trouble};
 
 pub use cluster::{Answering, Cluster, Find, Reach};

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::format::object::Key;
+use crate::format::{lines, names};
 use crate::log::{History, Log};
-use crate::object::Key;
 use crate::store::Created;
-use crate::{Error, Store, lines, names};
+use crate::{Error, Store};
 
 /// The layout that this version writes.
 pub const FORMAT: u32 = 1;

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Archive, Error, lines, names};
+use crate::format::{lines, names};
+use crate::{Archive, Error};
 
 /// A mark that is not renewed runs out after this.
 pub const RUNS_OUT: Duration = Duration::from_secs(3600);

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::chain::{Base, Link, reachable};
+use crate::format::object::KeyId;
+use crate::format::record::{Delta, Full, Gap, Hash, Level, Made};
 use crate::hold::{self, Mark};
 use crate::log::History;
-use crate::object::KeyId;
-use crate::record::{Delta, Full, Gap, Hash, Level, Made};
+use crate::restore::chain::{Base, Link, reachable};
 use crate::{Archive, Error, Origin, Point};
 
 /// An agent that has not said for this many of its periods that it is there is silent.

@@ -7,32 +7,21 @@
 
 pub mod agent;
 mod archive;
-pub mod chain;
-pub mod clock;
-pub mod compact;
-pub mod copy;
-pub mod delta;
-mod deposit;
-mod digest;
 mod error;
 pub mod etcdbr;
-mod fetch;
+mod format;
 pub mod hold;
 pub mod inventory;
-mod lines;
 pub mod log;
-pub mod names;
-pub mod object;
-pub mod plan;
-pub mod prune;
-pub mod record;
+mod maintain;
 pub mod restore;
-pub mod retention;
 mod store;
 pub mod undo;
-pub mod verify;
 
 pub use archive::{Archive, FORMAT, Identity, Origin, Point, Restored};
-pub use digest::Sha256Hex;
 pub use error::{Error, Trouble};
+pub use format::digest::Sha256Hex;
+pub use format::{delta, names, object, record};
+pub use maintain::{compact, copy, prune, retention, verify};
+pub use restore::{chain, clock, plan};
 pub use store::{CreateOnly, Created, Credentials, Deleted, Found, Store, StoreOptions, StoreUrl, Upload};

@@ -22,9 +22,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Instance;
-use crate::record::{Claim, Entry, RECORD_BYTES_MAX, Record, Sample, Signed};
+use crate::format::record::{Claim, Entry, RECORD_BYTES_MAX, Record, Sample, Signed};
+use crate::format::{lines, names};
 use crate::store::Created;
-use crate::{Error, Sha256Hex, Store, lines, names};
+use crate::{Error, Sha256Hex, Store};
 
 /// Records in a segment.
 pub const SEGMENT: u64 = 128;

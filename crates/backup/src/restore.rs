@@ -5,6 +5,10 @@
 //! Never: anything written before room and place were judged; a directory under its name that is not whole; another
 //! revision than the plan's.
 
+pub mod chain;
+pub mod clock;
+pub(crate) mod fetch;
+pub mod plan;
 mod room;
 
 use std::sync::Arc;
@@ -16,10 +20,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::archive::Point;
-use crate::fetch;
 use crate::hold::{Hold, RENEW};
-use crate::plan::Plan;
 use crate::{Archive, Error};
+use plan::Plan;
 
 pub(crate) use room::suffice;
 pub use room::{Room, room};

@@ -20,9 +20,10 @@ use quorate_datadir::{Progress, Source};
 use serde::Serialize;
 
 use crate::agent::Cluster;
-use crate::compact::Workshop;
-use crate::plan::{To, Wanted};
-use crate::{Archive, Error, fetch};
+use crate::maintain::compact::Workshop;
+use crate::restore::fetch;
+use crate::restore::plan::{To, Wanted};
+use crate::{Archive, Error};
 
 pub use apply::Done;
 
@@ -143,8 +144,8 @@ pub async fn plan(
         timeline: Some(timeline.timeline),
         to,
     };
-    let first = crate::plan::plan(archive, point(wanted.from)).await?;
-    let second = crate::plan::plan(archive, point(wanted.to)).await?;
+    let first = crate::restore::plan::plan(archive, point(wanted.from)).await?;
+    let second = crate::restore::plan::plan(archive, point(wanted.to)).await?;
     if first.revision >= second.revision {
         return Err(Error::refused(
             format!(

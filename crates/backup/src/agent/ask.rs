@@ -16,7 +16,7 @@ use super::cluster::Cluster;
 use super::note::Note;
 use super::status::Board;
 use crate::Error;
-use crate::record::Sample;
+use crate::format::record::Sample;
 
 /// How often the revision is read.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);

@@ -8,9 +8,10 @@ use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::delta::{Builder, Content, FRAME_BYTES, Plain, Row};
-use crate::object::{Assembler, Facts, Kind, Packer, pack};
-use crate::{Archive, Error, Upload, names};
+use crate::format::delta::{Builder, Content, FRAME_BYTES, Plain, Row};
+use crate::format::names;
+use crate::format::object::{Assembler, Facts, Kind, Packer, pack};
+use crate::{Archive, Error, Upload};
 
 /// More than this is not taken before it is needed.
 const SIZE_MAX: usize = 64 << 20;

@@ -16,9 +16,10 @@ use tokio::task::JoinHandle;
 use super::cluster::{Answering, Cluster};
 use super::decide;
 use super::look::{self, Seen};
-use crate::object::{Assembler, Facts, Frame, Kind, pack};
-use crate::record::{Full, Hash, Made};
-use crate::{Archive, Error, Upload, names};
+use crate::format::names;
+use crate::format::object::{Assembler, Facts, Frame, Kind, pack};
+use crate::format::record::{Full, Hash, Made};
+use crate::{Archive, Error, Upload};
 
 /// A frame of a full copy, unpacked: small, since several are in memory beside the deltas.
 const FRAME_BYTES: usize = 2 << 20;

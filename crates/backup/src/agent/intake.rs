@@ -19,8 +19,8 @@ use super::leases::Leases;
 use super::recall::Recall;
 use super::sample::Samples;
 use super::writer::Job;
-use crate::delta::Row;
-use crate::record::{Delta, Entry, Gap};
+use crate::format::delta::Row;
+use crate::format::record::{Delta, Entry, Gap};
 use crate::{Archive, Error};
 
 /// So often in a row the next revision may be missing from what a watch tells, until it counts as lost.

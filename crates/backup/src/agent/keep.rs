@@ -13,8 +13,8 @@ use tokio::time::MissedTickBehavior;
 use super::note::Note;
 use super::status::{Board, Mark, Status};
 use crate::Error;
+use crate::format::record::Sample;
 use crate::log::{Log, Tail};
-use crate::record::Sample;
 
 /// How often, in seconds.
 pub const EVERY: u64 = 10;

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::record::Lease;
+use crate::format::record::Lease;
 
 /// Ids that are remembered so as not to be asked for again. Beyond that all are forgotten, and asked for anew.
 const KNOWN_MAX: usize = 200_000;
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
     use crate::agent::sample::SAMPLES_MAX;
-    use crate::record::{RECORD_BYTES_MAX, Sample};
+    use crate::format::record::{RECORD_BYTES_MAX, Sample};
 
     fn lease(id: i64, ttl: Option<i64>) -> Lease {
         Lease { id, ttl }

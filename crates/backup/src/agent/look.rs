@@ -13,7 +13,7 @@ use quorate_datadir::Source;
 use quorate_datadir::bolt::{Bolt, Pages};
 use tokio::runtime::Handle;
 
-use crate::object::{self, Facts, Key, Opened};
+use crate::format::object::{self, Facts, Key, Opened};
 use crate::{Error, Store};
 
 /// Frames that are kept: the way down a tree goes back and forth between a few.

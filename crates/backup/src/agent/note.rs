@@ -3,8 +3,8 @@
 use quorate_client::AuthStatus;
 
 use crate::Error;
+use crate::format::record::{Entry, Full, Sample};
 use crate::log::Tail;
-use crate::record::{Entry, Full, Sample};
 
 #[derive(Debug)]
 pub enum Note {

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::cluster::Cluster;
 use super::decide::{self, Claimant, Standing, Timeline};
 use super::status::{Board, State};
+use crate::format::object::Key;
 use crate::log::Log;
-use crate::object::Key;
 use crate::{Archive, CreateOnly, Error, Origin, Store};
 
 /// How often one that stands by looks.

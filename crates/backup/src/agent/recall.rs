@@ -7,7 +7,7 @@
 
 use quorate_client::{Event, EventKind};
 
-use crate::record::Imprint;
+use crate::format::record::Imprint;
 
 #[derive(Debug, Clone, Default)]
 pub struct Recall {

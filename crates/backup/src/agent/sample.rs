@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::Sample;
+use crate::format::record::Sample;
 
 /// A day of changes in every second.
 pub(super) const SAMPLES_MAX: usize = 86_400;

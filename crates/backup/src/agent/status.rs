@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::record::Level;
+use crate::format::record::Level;
 use crate::{Error, Trouble};
 
 /// What the agent is doing.

@@ -26,8 +26,8 @@ use super::recall::Recall;
 use super::status::{Board, State};
 use super::writer::{self, Job};
 use super::{Options, describe};
+use crate::format::record::{Entry, Full, Sample};
 use crate::log::{Log, Tail};
-use crate::record::{Entry, Full, Sample};
 use crate::{Archive, Error};
 
 const NOTES: usize = 256;

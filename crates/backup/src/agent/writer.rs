@@ -14,8 +14,8 @@ use tokio::sync::{Mutex, mpsc};
 use super::decide;
 use super::note::Note;
 use super::status::Board;
+use crate::format::record::Entry;
 use crate::log::{Log, Tail};
-use crate::record::Entry;
 use crate::{Error, Store};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

@@ -23,9 +23,9 @@ use super::name::{Compression, Kind, Name};
 use super::restore::{Way, blocking, carry_out};
 use super::rows::Open;
 use super::verify::look;
-use crate::compact::Workshop;
-use crate::fetch::told;
-use crate::plan::To;
+use crate::maintain::compact::Workshop;
+use crate::restore::fetch::told;
+use crate::restore::plan::To;
 use crate::restore::suffice;
 use crate::{Deleted, Error, Store};
 

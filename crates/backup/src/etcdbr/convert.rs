@@ -27,15 +27,16 @@ use super::list::{Listing, Object};
 use super::restore::blocking;
 use super::rows::{EventRows, Open};
 use crate::agent::building::Building;
-use crate::compact::Workshop;
-use crate::delta::Row;
-use crate::deposit::deposit;
-use crate::fetch::told;
+use crate::format::delta::Row;
+use crate::format::names;
+use crate::format::object::open;
+use crate::format::record::{Delta, Entry, Full, Gap, Hash, Lease, Made, Sample};
 use crate::log::Log;
-use crate::object::open;
-use crate::record::{Delta, Entry, Full, Gap, Hash, Lease, Made, Sample};
+use crate::maintain::compact::Workshop;
+use crate::maintain::deposit::deposit;
+use crate::restore::fetch::told;
 use crate::restore::suffice;
-use crate::{Archive, Error, Store, names};
+use crate::{Archive, Error, Store};
 
 /// Why the timeline is there.
 const WHY: &str = "converted from an archive of etcdbrctl's";

@@ -15,9 +15,9 @@ use super::fetch::StoreObjects;
 use super::full::FullArrival;
 use super::list::{Listing, Object};
 use super::rows::{EventRows, LeasesSeen, Open, revision_at};
-use crate::clock::WIDE_MS;
-use crate::fetch::{Work, told};
-use crate::plan::To;
+use crate::restore::clock::WIDE_MS;
+use crate::restore::fetch::{Work, told};
+use crate::restore::plan::To;
 use crate::restore::suffice;
 use crate::{Error, Store, Trouble};
 
@@ -46,7 +46,7 @@ pub struct Outcome {
     /// The way that was taken in the end.
     pub way: Way,
     /// The leases that keys of deltas go with; those that the full does not have got a time to live of
-    /// [`crate::plan::LEASE_TTL_DEFAULT`].
+    /// [`crate::restore::plan::LEASE_TTL_DEFAULT`].
     pub leases: LeasesSeen,
     /// When the last change was seen, if it was one of a delta's.
     pub seen: Option<Timestamp>,

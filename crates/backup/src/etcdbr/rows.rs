@@ -26,7 +26,7 @@ use super::decompress::Decompressed;
 use super::delta::{Batch, DeltaEvents, Event, Trouble};
 use super::list::{Listing, Object};
 use crate::Error;
-use crate::plan::LEASE_TTL_DEFAULT;
+use crate::restore::plan::LEASE_TTL_DEFAULT;
 
 /// How many deltas are worked on at once.
 const AHEAD: usize = 3;
@@ -326,7 +326,7 @@ impl Later for EventRows {
     }
 }
 
-/// An error on its way through what works on files; [`crate::fetch::told`] gives it back.
+/// An error on its way through what works on files; [`crate::restore::fetch::told`] gives it back.
 pub(super) fn told_of_files(error: Error) -> quorate_datadir::Error {
     match error {
         Error::Cancelled => quorate_datadir::Error::Cancelled,

@@ -19,12 +19,12 @@ use super::list::{Listing, Object};
 use super::name::Kind;
 use super::restore::{Way, blocking, carry_out};
 use super::rows::{Open, fault, unreadable};
-use crate::compact::Workshop;
-use crate::fetch::told;
-use crate::plan::To;
-use crate::record::Hash;
-use crate::verify::Serve;
-use crate::verify::rebuild::{alone, look as seen, serve};
+use crate::format::record::Hash;
+use crate::maintain::compact::Workshop;
+use crate::maintain::verify::Serve;
+use crate::maintain::verify::rebuild::{alone, look as seen, serve};
+use crate::restore::fetch::told;
+use crate::restore::plan::To;
 use crate::{Error, Store};
 
 /// Objects that are read at once.

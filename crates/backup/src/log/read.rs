@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::StreamExt as _;
 
 use super::{Head, SEGMENT_BYTES_MAX, Tail};
-use crate::names::LogObject;
-use crate::record::{Delta, Entry, Full, Gap, Proof, RECORD_BYTES_MAX, Record, Signed};
-use crate::{Error, Store, lines, names};
+use crate::format::names::LogObject;
+use crate::format::record::{Delta, Entry, Full, Gap, Proof, RECORD_BYTES_MAX, Record, Signed};
+use crate::format::{lines, names};
+use crate::{Error, Store};
 
 /// Objects asked for at once.
 const AT_ONCE: usize = 8;

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::Sha256Hex;
-use crate::record::{Claim, Entry, Full, Imprint, Proof, Signed};
+use crate::format::record::{Claim, Entry, Full, Imprint, Proof, Signed};
 
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq)]

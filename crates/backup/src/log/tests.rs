@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::read::Order;
 use super::*;
-use crate::record::{Gap, Prune};
+use crate::format::record::{Gap, Prune};
 use crate::store::{StoreOptions, StoreUrl};
 
 struct Place {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use quorate_datadir::Members;
 
+use super::plan::Plan;
 use crate::Error;
-use crate::plan::Plan;
 
 /// The log and the snapshot file of a member, and directories.
 const BESIDE: u64 = 1 << 20;

@@ -8,8 +8,9 @@ use quorate_datadir::{Progress, Source};
 use serde::Serialize;
 
 use super::{Fate, Item, Undoing, voting};
+use crate::Error;
 use crate::agent::Cluster;
-use crate::{Error, fetch};
+use crate::restore::fetch;
 
 /// Keys in one transaction; etcd takes 128 operations unless it is told otherwise.
 const BATCH_KEYS: usize = 64;

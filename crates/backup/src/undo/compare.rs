@@ -9,9 +9,10 @@ use quorate_datadir::view::{Compared, Kind, Selection, Side, diff, find_those};
 use quorate_datadir::{Progress, Source, write_snapshot};
 
 use super::{Fate, Happened, Item, KEYS_MAX, NewKeys, Undo};
-use crate::plan::Plan;
+use crate::restore::fetch;
+use crate::restore::plan::Plan;
 use crate::restore::{Holding, carry_out, suffice};
-use crate::{Archive, Error, fetch};
+use crate::{Archive, Error};
 
 /// The states at both points; often one database that holds them both.
 pub(super) struct States {

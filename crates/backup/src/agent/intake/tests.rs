@@ -8,8 +8,9 @@ use prost::Message as _;
 use quorate_wire::mvccpb::{self, KeyValue};
 
 use super::*;
-use crate::record::Entry;
-use crate::{Store, StoreOptions, StoreUrl, delta, object};
+use crate::format::record::Entry;
+use crate::format::{delta, object};
+use crate::{Store, StoreOptions, StoreUrl};
 
 struct Place {
     _dir: tempfile::TempDir,

@@ -117,7 +117,7 @@ fn holes_are_found() {
         error.to_string().contains("revisions 25 to 25 are missing"),
         "{error}"
     );
-    let told = crate::fetch::told(error);
+    let told = crate::restore::fetch::told(error);
     assert!(
         matches!(&told, Error::Damaged { object, .. } if object.contains("Incr-00000021")),
         "{told}"
@@ -158,7 +158,7 @@ fn the_store_is_heard() {
     store.bytes.clear();
     let mut rows = store.rows(10, Until::End);
     let error = revisions(&mut rows).unwrap_err();
-    assert!(matches!(crate::fetch::told(error), Error::Damaged { why, .. } if why == "gone"));
+    assert!(matches!(crate::restore::fetch::told(error), Error::Damaged { why, .. } if why == "gone"));
 }
 
 #[test]
