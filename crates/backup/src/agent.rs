@@ -5,26 +5,19 @@
 //! history.
 //!
 //! [`run`] opens the archive, becomes its writer or stands by, and works: a watch of the whole keyspace goes into deltas
-//! (reader, intake, building), these into the store and its log (writer), full copies beside them (full, look), the
-//! clock and the terms of leases with them (ask, sample, leases). What it decides is apart from what it does (decide).
+//! (changes), these into the store and its log (writer), full copies beside them (full), the clock and the terms of
+//! leases with them (ask). What it decides is apart from what it does (decide).
 //! Never: two agents at one timeline; a revision left out without a record of it.
 
 mod ask;
-pub(crate) mod building;
+pub(crate) mod changes;
 mod cluster;
 pub(crate) mod decide;
 mod full;
+mod heartbeat;
 mod instance;
-mod intake;
-mod keep;
-mod leases;
-mod look;
 mod note;
 mod open;
-mod reader;
-mod recall;
-mod sample;
-mod schedule;
 mod serve;
 mod status;
 mod work;
@@ -42,10 +35,10 @@ use crate::{Error, Store, Trouble};
 
 pub use cluster::{Answering, Cluster, Find, Reach};
 pub use decide::{Pace, SILENT};
+pub use full::schedule::Schedule;
 pub use full::{AskHash, AtLeast, TakeFull, take_full};
 pub use instance::Instance;
 pub use open::{Opening, Place, open};
-pub use schedule::Schedule;
 pub use status::{Board, Mark, State, Status};
 
 use decide::Claimant;

@@ -3,6 +3,9 @@
 //! In: a cluster. Out: notes. A member that does not answer is left for another.
 //! Never: more than a handful of requests at once; the watch held up by one of them.
 
+pub mod leases;
+pub mod sample;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::full::schedule::Schedule;
 use super::instance::Instance;
-use super::schedule::Schedule;
 use crate::log::Head;
 use crate::{Origin, Point, Restored};
 

@@ -5,6 +5,9 @@
 //! the others: how old that is, is looked at before and after.
 //! Never: a copy that counts although its stream ended early, or older than it may be; a revision that is only guessed.
 
+mod look;
+pub mod schedule;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -15,11 +18,11 @@ use tokio::task::JoinHandle;
 
 use super::cluster::{Answering, Cluster};
 use super::decide;
-use super::look::{self, Seen};
 use crate::format::names;
 use crate::format::object::{Assembler, Facts, Frame, Kind, pack};
 use crate::format::record::{Full, Hash, Made};
 use crate::{Archive, Error, Upload};
+use look::Seen;
 
 /// A frame of a full copy, unpacked: small, since several are in memory beside the deltas.
 const FRAME_BYTES: usize = 2 << 20;

@@ -14,15 +14,15 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::ask::{self, Asked};
+use super::changes::intake::{Intake, Taken};
+use super::changes::reader::{Read, Reader};
+use super::changes::recall::Recall;
 use super::cluster::Cluster;
 use super::decide::{self, Flush, Fulls};
 use super::full::{AtLeast, TakeFull, take_full};
-use super::intake::{Intake, Taken};
-use super::keep;
+use super::heartbeat;
 use super::note::Note;
 use super::open::Place;
-use super::reader::{Read, Reader};
-use super::recall::Recall;
 use super::status::{Board, State};
 use super::writer::{self, Job};
 use super::{Options, describe};
@@ -31,7 +31,7 @@ use crate::log::{Log, Tail};
 use crate::{Archive, Error};
 
 const NOTES: usize = 256;
-/// Lease ids that wait to be asked for, beyond those in [`super::leases`].
+/// Lease ids that wait to be asked for, beyond those in [`super::ask::leases::Leases`].
 const LEASE_IDS: usize = 64;
 /// Nothing is left undecided for longer.
 const TURN: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ pub async fn work(
         status.timeline = Some(origin.timeline);
         status.epoch = Some(epoch);
         status.fenced = Some(fenced);
-        keep::show(status, &tail);
+        heartbeat::show(status, &tail);
     });
     tracing::info!(
         timeline = origin.timeline,
@@ -136,7 +136,7 @@ pub async fn work(
         board.clone(),
     ));
     let (clock, clock_out) = watch::channel(None);
-    tasks.spawn(keep::keep(
+    tasks.spawn(heartbeat::keep(
         log.clone(),
         epoch,
         clock_out,
@@ -537,7 +537,7 @@ impl Work<'_> {
             }
             _ => {}
         }
-        self.board.update(|status| keep::show(status, tail));
+        self.board.update(|status| heartbeat::show(status, tail));
     }
 
     fn show(&self) {

@@ -26,7 +26,7 @@ use super::full::FullArrival;
 use super::list::{Listing, Object};
 use super::restore::blocking;
 use super::rows::{EventRows, Open};
-use crate::agent::building::Building;
+use crate::agent::changes::building::Building;
 use crate::format::delta::Row;
 use crate::format::names;
 use crate::format::object::open;

@@ -122,7 +122,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::agent::sample::SAMPLES_MAX;
+    use crate::agent::ask::sample::SAMPLES_MAX;
     use crate::format::record::{RECORD_BYTES_MAX, Sample};
 
     fn lease(id: i64, ttl: Option<i64>) -> Lease {

@@ -13,10 +13,10 @@ use quorate_client::{Batch, Cut, Refusal, Watched, Watching};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use super::cluster::{Answering, Cluster};
-use super::decide;
-use super::status::Board;
 use crate::Error;
+use crate::agent::cluster::{Answering, Cluster};
+use crate::agent::decide;
+use crate::agent::status::Board;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -143,7 +143,7 @@ impl Keeping {
         };
         let watching = endpoint.watch(self.complete, cut).await?;
         if watching.cluster_id() != status.cluster_id {
-            return Err(super::cluster::foreign(endpoint, watching.cluster_id()));
+            return Err(crate::agent::cluster::foreign(endpoint, watching.cluster_id()));
         }
         let url = endpoint.url().to_owned();
         tracing::debug!(url, from = self.complete, "watching");

@@ -14,11 +14,11 @@ use quorate_client::{Batch, Event, EventKind};
 use quorate_datadir::Revision;
 
 use super::building::Building;
-use super::decide::{self, Flush, Pace, Waiting};
-use super::leases::Leases;
 use super::recall::Recall;
-use super::sample::Samples;
-use super::writer::Job;
+use crate::agent::ask::leases::Leases;
+use crate::agent::ask::sample::Samples;
+use crate::agent::decide::{self, Flush, Pace, Waiting};
+use crate::agent::writer::Job;
 use crate::format::delta::Row;
 use crate::format::record::{Delta, Entry, Gap};
 use crate::{Archive, Error};

@@ -1,6 +1,6 @@
-//! The agent's sign of life, and what others have written.
+//! The agent's heartbeat, and what others have written.
 //!
-//! In: the log. Out: every ten seconds a word of how far it is and who writes it; proofs, full copies and claims of
+//! In: the log. Out: every ten seconds how far the agent is and who writes; proofs, full copies and claims of
 //! others, as they appear.
 
 use std::sync::Arc;
