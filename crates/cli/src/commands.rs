@@ -1,23 +1,11 @@
-//! The commands, one file each.
+//! The commands, one file each, in folders by what they are for.
 
 mod backup;
-mod certs;
-mod down;
 mod explain;
-mod healthcheck;
-mod install;
-mod launch_in_pod;
-mod launch_member;
-mod logs;
-mod made;
-mod operator;
-mod prepare;
-mod redeploy;
-mod scale;
+mod host;
+mod kubernetes;
+mod restored_members;
 mod snapshot;
-mod status;
-mod up;
-mod upgrade;
 mod version;
 
 use crate::arguments::{Arguments, Command};
@@ -37,11 +25,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match command {
         Command::Explain(arguments) => return explain::run(root, &arguments),
         Command::Version => return version::run(),
-        Command::Install(arguments) => return install::run(arguments),
-        Command::LaunchMember(arguments) => return launch_member::run(&arguments),
-        Command::Operator(arguments) => return in_runtime(operator::run(arguments)),
-        Command::Prepare(arguments) => return in_runtime(prepare::run(arguments)),
-        Command::LaunchInPod(arguments) => return launch_in_pod::run(&arguments),
+        Command::Install(arguments) => return kubernetes::install::run(arguments),
+        Command::LaunchMember(arguments) => return host::launch_member::run(&arguments),
+        Command::Operator(arguments) => return in_runtime(kubernetes::operator::run(arguments)),
+        Command::Prepare(arguments) => return in_runtime(kubernetes::prepare::run(arguments)),
+        Command::LaunchInPod(arguments) => return kubernetes::launch_in_pod::run(&arguments),
         Command::Snapshot(arguments) => return snapshot::run(root, arguments.command),
         Command::Backup(arguments) => return backup::run(root, arguments.command),
         _ => {}
@@ -49,15 +37,15 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let root = roots::resolve(root)?;
     in_runtime(async {
         match command {
-            Command::Up(arguments) => up::run(&root, arguments).await,
-            Command::Status(arguments) => status::run(&root, &arguments).await,
-            Command::Healthcheck => healthcheck::run(&root),
-            Command::Logs(arguments) => logs::run(&root, &arguments).await,
-            Command::Scale(arguments) => scale::run(&root, &arguments).await,
-            Command::Upgrade(arguments) => upgrade::run(&root, &arguments).await,
-            Command::Redeploy(arguments) => redeploy::run(&root, &arguments).await,
-            Command::Certs(arguments) => certs::run(&root, &arguments).await,
-            Command::Down => down::run(&root).await,
+            Command::Up(arguments) => host::up::run(&root, arguments).await,
+            Command::Status(arguments) => host::status::run(&root, &arguments).await,
+            Command::Healthcheck => host::healthcheck::run(&root),
+            Command::Logs(arguments) => host::logs::run(&root, &arguments).await,
+            Command::Scale(arguments) => host::scale::run(&root, &arguments).await,
+            Command::Upgrade(arguments) => host::upgrade::run(&root, &arguments).await,
+            Command::Redeploy(arguments) => host::redeploy::run(&root, &arguments).await,
+            Command::Certs(arguments) => host::certs::run(&root, &arguments).await,
+            Command::Down => host::down::run(&root).await,
             Command::Explain(_)
             | Command::Version
             | Command::Install(_)

@@ -20,7 +20,7 @@ use super::verify::wrong;
 use super::{consent, place, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::{Compact, Copy, Level, List, Restore, Verify};
-use crate::commands::made::Made;
+use crate::commands::restored_members::Made;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::table::{Cell, draw};

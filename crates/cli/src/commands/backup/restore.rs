@@ -14,7 +14,7 @@ use super::place::{self, Found};
 use super::{consent, etcdbr, watched};
 use crate::arguments::Form;
 use crate::arguments::backup::Restore;
-use crate::commands::made::Made;
+use crate::commands::restored_members::Made;
 use crate::commands::snapshot::{form, restore::minor};
 use crate::failure::Failure;
 use crate::render::facts;

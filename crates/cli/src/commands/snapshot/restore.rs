@@ -5,7 +5,7 @@ use semver::Version;
 
 use super::{form, offline};
 use crate::arguments::snapshot::Restore as Arguments;
-use crate::commands::made::Made;
+use crate::commands::restored_members::Made;
 use crate::failure::Failure;
 
 /// Makes it and says what it is.

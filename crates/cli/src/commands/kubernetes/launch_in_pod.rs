@@ -5,9 +5,9 @@ use quorate_pod::first;
 use quorate_pod::launch::{Launching, Ready};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::in_runtime;
 use super::prepare::{last_words, until_told_to_stop};
 use crate::arguments::LaunchInPod;
+use crate::commands::in_runtime;
 use crate::failure::Failure;
 use crate::say;
 
