@@ -16,11 +16,12 @@ use crate::contract::{How, Passed, Started};
 use crate::error::file;
 use crate::gate::Gate;
 use crate::handover::Launch;
-use crate::hold::Hold;
-use crate::judge::Identity;
-use crate::layout::Layout;
-use crate::record::{Entry, Record};
-use crate::{Error, aside, handover, owner};
+use crate::volume::hold::Hold;
+use crate::volume::judge::Identity;
+use crate::volume::layout::Layout;
+use crate::volume::record::{Entry, Record};
+use crate::volume::{aside, owner};
+use crate::{Error, handover};
 
 /// What is let through.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::Error;
 use crate::handover::Launch;
-use crate::hold::Hold;
-use crate::layout::Layout;
-use crate::record::{Known, Record};
+use crate::volume::hold::Hold;
+use crate::volume::layout::Layout;
+use crate::volume::record::{Known, Record};
 
 /// How often a log is looked for.
 const EVERY: Duration = Duration::from_millis(20);

@@ -23,10 +23,10 @@ use quorate_datadir::durable;
 use crate::Error;
 use crate::admit::{self, Admission};
 use crate::contract::{Floor, GO_AHEAD_BYTES_MAX, GoAhead, How, MemberRef, Passed, Started};
-use crate::hold::{EVERY, Held, Hold};
-use crate::judge::{Data, Identity, judge};
-use crate::layout::Layout;
-use crate::record::{Known, Record};
+use crate::volume::hold::{EVERY, Held, Hold};
+use crate::volume::judge::{Data, Identity, judge};
+use crate::volume::layout::Layout;
+use crate::volume::record::{Known, Record};
 
 /// How long the gate waits before it ends, so that kubelet starts it anew.
 pub const PATIENCE: Duration = Duration::from_secs(60 * 60);

@@ -14,8 +14,8 @@ use crate::admit::Admission;
 use crate::contract::{FORMAT, How, Started, hex};
 use crate::error::file;
 use crate::gate::Gate;
-use crate::layout::Layout;
-use crate::record::Record;
+use crate::volume::layout::Layout;
+use crate::volume::record::Record;
 
 /// This program, for the etcd container.
 pub const PROGRAM: &str = "quorate";

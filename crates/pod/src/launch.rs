@@ -17,14 +17,14 @@ use std::time::Duration;
 use quorate_datadir::durable;
 
 use crate::Error;
-use crate::aside::clear_blank;
 use crate::error::file;
 use crate::first::Watched;
 use crate::handover::{EXECUTED, Launch};
-use crate::hold::{Held, Hold};
-use crate::judge::{Data, judge};
-use crate::layout::Layout;
-use crate::record::{Known, Record};
+use crate::volume::aside::clear_blank;
+use crate::volume::hold::{Held, Hold};
+use crate::volume::judge::{Data, judge};
+use crate::volume::layout::Layout;
+use crate::volume::record::{Known, Record};
 
 /// How long another process is given to leave the volume.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -13,21 +13,15 @@
 //! another pod than it was given to; data deleted that was not first moved aside; a panic, whatever the files hold.
 
 mod admit;
-mod adopt;
-mod aside;
 pub mod contract;
 mod error;
 pub mod first;
 pub mod gate;
 mod handover;
-mod hold;
-mod judge;
 pub mod launch;
-mod layout;
 pub mod look;
-mod owner;
-mod record;
 pub mod rules;
+mod volume;
 
 pub use contract::{Found, GoAhead, How, Report, Started};
 pub use error::Error;

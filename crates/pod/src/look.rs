@@ -12,13 +12,14 @@ use std::time::Duration;
 use quorate_core::model::Generation;
 use quorate_datadir::durable;
 
+use crate::Error;
 use crate::contract::{FORMAT, Found, Report};
 use crate::error::file;
-use crate::hold::{Held, Hold};
-use crate::judge::{Data, judge};
-use crate::layout::Layout;
-use crate::record::{Known, Record};
-use crate::{Error, adopt, aside};
+use crate::volume::hold::{Held, Hold};
+use crate::volume::judge::{Data, judge};
+use crate::volume::layout::Layout;
+use crate::volume::record::{Known, Record};
+use crate::volume::{adopt, aside};
 
 /// How long an older pod is given to end, before the volume is reported as in use. It has this long when it is told
 /// to stop, and the report is made once in a pod's life.

@@ -8,11 +8,11 @@
 //! ```
 
 pub use crate::admit::{Admission, noted};
-pub use crate::aside::{KEPT, MOST};
 pub use crate::gate::{Decision, Gate, decide};
 pub use crate::handover::Launch;
-pub use crate::judge::{Data, Identity};
 pub use crate::launch::{Way, check, still_let_through};
-pub use crate::layout::Layout;
 pub use crate::look::{marks_fired, told};
-pub use crate::record::{Entry, Record};
+pub use crate::volume::aside::{KEPT, MOST};
+pub use crate::volume::judge::{Data, Identity};
+pub use crate::volume::layout::Layout;
+pub use crate::volume::record::{Entry, Record};

@@ -4,7 +4,7 @@ use quorate_core::model::{ClusterId, Generation, MemberId, Version};
 
 use super::*;
 use crate::contract::Started;
-use crate::judge::Identity;
+use crate::volume::judge::Identity;
 
 struct Pod {
     dir: tempfile::TempDir,

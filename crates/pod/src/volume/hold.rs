@@ -17,9 +17,9 @@ use quorate_datadir::{Attempt, DbLock, durable};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
+use super::layout::Layout;
 use crate::Error;
 use crate::error::{data, file};
-use crate::layout::Layout;
 
 /// How often a held volume is tried again.
 pub(crate) const EVERY: Duration = Duration::from_millis(200);

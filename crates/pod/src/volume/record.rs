@@ -4,7 +4,7 @@
 //! elsewhere, so that a wiped volume is known by having another id, or none.
 //!
 //! Never: a file that cannot be read taken for one that says "never ran"; a mark taken back. It is written only under
-//! the lock of the volume ([`crate::hold`]).
+//! the lock of the volume ([`super::hold`]).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,9 +13,9 @@ use quorate_core::model::{ClusterId, Epoch, Generation, Marks, MemberId};
 use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
+use super::layout::Layout;
 use crate::contract::{MemberRef, Started, hex};
 use crate::error::file;
-use crate::layout::Layout;
 use crate::{Error, contract};
 
 /// Larger than any record: a slot would need ten thousand generations.

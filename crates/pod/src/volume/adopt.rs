@@ -11,10 +11,10 @@ use quorate_datadir::{Attempt, DbLock, durable};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
+use super::layout::Layout;
+use super::record::Record;
 use crate::Error;
 use crate::error::{data, file};
-use crate::layout::Layout;
-use crate::record::Record;
 
 const FIRST: Generation = Generation(0);
 

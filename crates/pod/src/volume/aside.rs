@@ -12,10 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use quorate_core::model::Generation;
 use quorate_datadir::{durable, move_aside};
 
+use super::judge::{Data, judge};
+use super::layout::Layout;
 use crate::Error;
 use crate::error::{data, file};
-use crate::judge::{Data, judge};
-use crate::layout::Layout;
 
 /// How many asides there may be; with more to come, a start is refused.
 pub const MOST: usize = 4;

@@ -12,9 +12,9 @@ use std::path::Path;
 
 use quorate_core::model::Generation;
 
+use super::layout::Layout;
 use crate::Error;
 use crate::error::file;
-use crate::layout::Layout;
 
 /// Gives them to `to`.
 pub(crate) fn give(layout: &Layout, generation: Generation, to: (u32, u32)) -> Result<(), Error> {
