@@ -4,6 +4,9 @@
 //! error. A change is asked for once, of one member, after the list it was planned on was read again there.
 //! Never: a retry of a change whose effect is not known.
 
+pub(crate) mod prove;
+pub(crate) mod quorum;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

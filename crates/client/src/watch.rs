@@ -8,6 +8,9 @@
 //! Never: silence taken for peace. A member that answers nothing for the stream idle timeout, not even a request for
 //! progress, is an error; one that has lost its leader ends the watch.
 
+mod cut;
+pub(crate) mod event;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,11 +23,11 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::cut::{Cutting, MAX_EVENT_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Operation};
-use crate::event::{Event, Events};
 use crate::refusal::Refusal;
+use cut::{Cutting, MAX_EVENT_BYTES};
+use event::{Event, Events};
 
 /// A piece, and the largest event.
 const MAX_MESSAGE_BYTES: usize = MAX_EVENT_BYTES + 2 * 1024 * 1024;
