@@ -3,15 +3,20 @@
 //! Every field is optional to the reader, so that [`crate::validate`] can name all that is missing at once and a
 //! watch survives an object that an older schema let in. The schema says what is required.
 
+pub(crate) mod options;
+pub(crate) mod pod;
+pub(crate) mod quantity;
+pub(crate) mod storage;
+
 use k8s_openapi::api::core::v1::Affinity;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use crate::crd::{BackupPlan, ClusterStatus, embed, rules};
-use crate::options::Options;
-use crate::pod::PodTemplate;
-use crate::quantity::Quantity;
-use crate::storage::Storage;
+use options::Options;
+use pod::PodTemplate;
+use quantity::Quantity;
+use storage::Storage;
 
 /// What a cluster should be.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Affinity, PersistentVolumeClaimSpec};
 use semver::Version;
 
+use crate::cluster::options::{CompactionMode, LogLevel, Metrics};
+use crate::cluster::pod::PodTemplate;
 use crate::fault::{Invalid, Warning};
 use crate::layout;
 use crate::manifest::EtcdCluster;
-use crate::options::{CompactionMode, LogLevel, Metrics};
-use crate::pod::PodTemplate;
 use crate::validate::{self, Findings, Ground};
 
 /// A cluster that may be run.

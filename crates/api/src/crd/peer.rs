@@ -7,8 +7,8 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::{PeerStatus, embed, rules};
-use crate::pod::PodTemplate;
-use crate::storage::Storage;
+use crate::cluster::pod::PodTemplate;
+use crate::cluster::storage::Storage;
 
 /// What a member's place should be. It never changes; quorate deletes the EtcdPeer and makes it anew instead.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]

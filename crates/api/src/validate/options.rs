@@ -1,9 +1,9 @@
 //! The rules of `spec.options` and `spec.quota`.
 
 use super::{Findings, storage};
-use crate::options::{CompactionMode, LogLevel, Metrics, Options};
+use crate::cluster::options::{CompactionMode, LogLevel, Metrics, Options};
+use crate::cluster::quantity::Quantity;
 use crate::path::FieldPath;
-use crate::quantity::Quantity;
 use crate::resolve::OptionValues;
 
 /// etcd's defaults, which a lone setting is held against.

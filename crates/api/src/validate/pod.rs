@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::{Findings, Ground, is_reserved};
 use crate::cluster::ClusterSpec;
+use crate::cluster::quantity::Quantity;
 use crate::path::FieldPath;
-use crate::quantity::Quantity;
 
 /// Judges the parts that make pods.
 pub(crate) fn pod(spec: &ClusterSpec, found: &mut Findings) {

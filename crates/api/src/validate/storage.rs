@@ -1,9 +1,9 @@
 //! The rules of `spec.storage`.
 
 use super::{Findings, Ground};
+use crate::cluster::quantity::{BadQuantity, Quantity};
+use crate::cluster::storage::Storage;
 use crate::path::FieldPath;
-use crate::quantity::{BadQuantity, Quantity};
-use crate::storage::Storage;
 
 const CLAIM: &str = "spec.storage.volumeClaimTemplate";
 

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaimSpec;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quantity::Quantity;
 use crate::crd::embed;
-use crate::quantity::Quantity;
 
 /// Where a member's data lives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]

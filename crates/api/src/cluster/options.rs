@@ -4,8 +4,8 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quantity::Quantity;
 use crate::crd::{embed, rules};
-use crate::quantity::Quantity;
 
 /// Settings handed to every member.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
