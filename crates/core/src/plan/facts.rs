@@ -131,10 +131,19 @@ impl Pass<'_> {
             self.memory.list = Some((basis, now));
         }
         for ordinal in self.ordinals() {
-            let Some(id) = self.memory.slot(ordinal).member else {
-                continue;
+            let slot = self.memory.slot(ordinal);
+            let gone = match slot.member {
+                Some(id) => !quorum.members.iter().any(|m| m.id == id),
+                // It was started, and removed before anybody noted under which id.
+                None => {
+                    let listed = quorum.members.iter().any(|m| self.ordinal_of(m) == Some(ordinal));
+                    slot.mark != Mark::Never
+                        && !listed
+                        && self.memory.change.is_none()
+                        && !self.untouchable(ordinal)
+                }
             };
-            if !quorum.members.iter().any(|m| m.id == id) {
+            if gone {
                 self.move_on(ordinal);
             }
         }

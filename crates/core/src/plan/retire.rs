@@ -60,7 +60,7 @@ impl Pass<'_> {
     }
 
     /// Is there what belongs to another, or to a later life of this cluster?
-    fn untouchable(&self, ordinal: Ordinal) -> bool {
+    pub fn untouchable(&self, ordinal: Ordinal) -> bool {
         match self.view(ordinal).map(|v| &v.volume) {
             Some(Volume::Foreign { .. }) => true,
             Some(Volume::OtherEpoch { epoch }) => *epoch > self.memory.epoch,

@@ -242,6 +242,16 @@ fn a_removed_member_is_stopped_its_data_set_aside_and_its_place_can_be_used_agai
 }
 
 #[test]
+fn one_that_was_removed_before_its_id_was_noted_is_stopped_too_and_its_place_can_be_used_again() {
+    let mut f = Fixture::healthy(3);
+    f.plan();
+    f.leave(2);
+    f.memory.slots.get_mut(&o(2)).unwrap().member = None;
+    assert_eq!(f.steps(), ["stop member 2"]);
+    assert_eq!(f.memory.slot(o(2)).generation, Generation(1));
+}
+
+#[test]
 fn members_nobody_here_added_are_left_alone_and_hold_up_changes() {
     let mut f = Fixture::healthy(3);
     let stranger = Listed {
