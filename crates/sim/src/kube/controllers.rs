@@ -77,7 +77,9 @@ impl KubeWorld {
                     }]),
                     ..ObjectMeta::default()
                 },
-                ..Pod::default() // What is in it is what this model plays.
+                // What is in it is what this model plays, but for its settings.
+                spec: template.spec.clone(),
+                status: None,
             };
             let _ = self.api.create(pod);
         }

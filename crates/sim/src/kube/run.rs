@@ -8,7 +8,7 @@ use super::fault::KubeFault;
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
-const STAGES: [&str; 19] = [
+const STAGES: &[&str] = &[
     "Parked",
     "PassedAlone",
     "PassedWithGoAhead",
@@ -19,6 +19,7 @@ const STAGES: [&str; 19] = [
     "FromData",
     "CameToNothing",
     "ClaimDeleted",
+    "Hangs",
     "ClaimDeletedByOthers",
     "KilledBeforeDiscard",
     "Orphaned",
