@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Basis, ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Progress, Setup, Source, Spec,
-    Time, Token, Version, Volume,
+    Basis, ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Progress, Setup, Spec, Time,
+    Token, Version, Volume,
 };
 
 /// The record. `Memory::default()` is that of a cluster never heard of.
@@ -167,7 +167,7 @@ pub struct Slot {
 pub struct Good {
     pub setup: Setup,
     /// What the ground builds it from; None if it cannot be built again.
-    pub source: Option<Source>,
+    pub manifest: Option<String>,
 }
 
 /// A change that stopped at its first member.
@@ -241,6 +241,13 @@ pub struct LearnerWatch {
 }
 
 impl Memory {
+    /// The manifest that the cluster last served with, if it is not the one that is wanted: see
+    /// [`Spec::fallback`](crate::model::Spec::fallback).
+    pub fn served_with(&self, wanted: Option<&str>) -> Option<&str> {
+        let served = self.good.as_ref()?.manifest.as_deref();
+        served.filter(|_| served != wanted)
+    }
+
     /// The slot at `ordinal`, as it is or as it would begin.
     pub fn slot(&self, ordinal: Ordinal) -> Slot {
         self.slots.get(&ordinal).cloned().unwrap_or_default()

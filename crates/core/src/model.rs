@@ -16,7 +16,7 @@ pub use observed::{
     Refused, SlotView, StepKind, StepResult, Storage, StorageId, StorageSize, Volume,
 };
 pub use progress::{Epoch, Marks, Progress};
-pub use spec::{Frozen, Setup, Source, Spec};
+pub use spec::{Frozen, Setup, Spec};
 pub use time::Time;
 pub use version::{Version, VersionError, VersionPath};
 

@@ -147,7 +147,8 @@ impl Case {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
-            source: None,
+            manifest: None,
+            fallback: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! In: chance. Out: a spec. Never: after everything healed, a wish that cannot be had.
 
-use quorate_core::model::{Frozen, Source, Spec, Version, VersionPath};
+use quorate_core::model::{Frozen, Spec, Version, VersionPath};
 use quorate_core::plan::{Block, BlockReason};
 
 use crate::etcd::Data;
@@ -40,7 +40,8 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
         frozen: None,
         accept_rolled_back: None,
         storage: None,
-        source: None,
+        manifest: None,
+        fallback: None,
     };
     written(spec)
 }
@@ -49,10 +50,7 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
 fn written(spec: Spec) -> Spec {
     let manifest = format!("{} {}", spec.version, spec.config);
     Spec {
-        source: Some(Source {
-            manifest,
-            trust: String::new(),
-        }),
+        manifest: Some(manifest),
         ..spec
     }
 }

@@ -27,7 +27,10 @@ fn a_few_worlds_of_pods_come_right() {
     for step in steps {
         assert!(summary.reached[&("step", step.to_owned())] > 0, "no step {step}");
     }
-    assert!(summary.reached[&("stage", "Hangs".to_owned())] > 0, "no settings that fail");
+    assert!(
+        summary.reached[&("stage", "Hangs".to_owned())] > 0,
+        "no settings that fail"
+    );
 }
 
 #[test]

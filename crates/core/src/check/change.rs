@@ -1,15 +1,12 @@
 //! Rule 20: a change of version or settings that does not serve stops at its first member, and goes back.
 
 use super::{Case, Violation, refuse};
-use crate::memory::{Good, Slot};
-use crate::model::{Ordinal, Process};
+use crate::memory::Slot;
+use crate::model::{Ordinal, Process, Setup};
 use crate::plan::{StartHow, Step};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
-    let known = |config: &String| {
-        let good = case.after.good.as_ref();
-        *config == case.spec.config || good.is_some_and(|good| good.setup.config == *config)
-    };
+    let known = |config: &String| *config == case.spec.config || case.spec.fallback.as_ref() == Some(config);
     for step in &case.plan.steps {
         match step {
             Step::Stop { ordinal, .. } if is_healthy_voter(case, *ordinal) => {
@@ -53,7 +50,7 @@ fn stopped(case: Case<'_>, step: &Step, ordinal: Ordinal, found: &mut Vec<Violat
 /// come with those that served.
 fn started(case: Case<'_>, step: &Step, ordinal: Ordinal, how: &StartHow, found: &mut Vec<Violation>) {
     let slot = case.before.slot(ordinal);
-    if good(case).is_none_or(|good| good.setup.config == case.spec.config) {
+    if good(case).is_none_or(|good| good.config == case.spec.config) {
         return;
     }
     match how {
@@ -95,8 +92,12 @@ fn rejected(case: Case<'_>) -> bool {
 }
 
 /// What every voter has served with, if it can still be built and is not what is wanted.
-fn good<'a>(case: Case<'a>) -> Option<&'a Good> {
-    let good = case.after.good.as_ref()?;
-    let (then, now) = (good.source.as_ref()?, case.spec.source.as_ref()?);
-    (then.trust == now.trust && then.manifest != now.manifest).then_some(good)
+fn good(case: Case<'_>) -> Option<Setup> {
+    let known = case.after.good.as_ref()?;
+    let config = case.spec.fallback.clone()?;
+    let again = Setup {
+        version: known.setup.version,
+        config,
+    };
+    (known.manifest != case.spec.manifest).then_some(again)
 }

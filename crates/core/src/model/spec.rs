@@ -26,15 +26,12 @@ pub struct Spec {
     /// is changed.
     pub frozen: Option<Frozen>,
     /// What it was read from, so that the ground can build the same again later. None: it could not.
-    pub source: Option<Source>,
-}
-
-/// What a ground builds members from. Kept for the ground: here it is only compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    pub manifest: String,
-    /// Which CA members trust. With another one, they would not understand each other.
-    pub trust: String,
+    pub manifest: Option<String>,
+    /// The digest, as `config`, of what the cluster last served with ([`Memory::good`](crate::memory::Memory::good)), as the
+    /// ground would build it now: members may trust another CA by now than they did then. None: nothing else is
+    /// remembered, or it cannot be built.
+    #[serde(default)]
+    pub fallback: Option<String>,
 }
 
 /// What a member is started as: a version of etcd, and the digest of everything else.

@@ -394,7 +394,7 @@ impl<'a> Pass<'a> {
             // Should the user want something else before anybody saw it serve, this is what to go back to.
             self.memory.good = Some(Good {
                 setup: setup.clone(),
-                source: self.spec.source.clone(),
+                manifest: self.spec.manifest.clone(),
             });
         }
         self.step(Step::Start {

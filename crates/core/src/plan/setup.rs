@@ -13,11 +13,14 @@ use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, Vers
 
 impl Pass<'_> {
     /// What the cluster last served with, if that is not what is wanted and the ground can build it.
-    fn good(&self) -> Option<&Good> {
+    fn good(&self) -> Option<Setup> {
         let good = self.memory.good.as_ref()?;
-        let (then, now) = (good.source.as_ref()?, self.spec.source.as_ref()?);
-        let differs = good.setup != self.spec.setup() && then.manifest != now.manifest;
-        (differs && then.trust == now.trust).then_some(good)
+        let again = Setup {
+            version: good.setup.version,
+            config: self.spec.fallback.clone()?,
+        };
+        let differs = again != self.spec.setup() && good.manifest != self.spec.manifest;
+        differs.then_some(again)
     }
 
     /// Why what is wanted is not tried any more, if so.
@@ -35,7 +38,7 @@ impl Pass<'_> {
     /// As what a slot is started now; `joins` if as a member that was just added.
     pub fn setup(&self, ordinal: Ordinal, joins: bool) -> Setup {
         let back = if joins {
-            self.good().map(|good| good.setup.clone())
+            self.good()
         } else if self.memory.cluster.is_none() && self.memory.slot(ordinal).mark != Mark::Started {
             None
         } else {
@@ -54,7 +57,7 @@ impl Pass<'_> {
 
     /// What a slot can go back to: never to an older version than its data may be of, but then to the settings.
     fn back(&self, ordinal: Ordinal) -> Option<Setup> {
-        let (good, slot) = (self.good()?.setup.clone(), self.memory.slot(ordinal));
+        let (good, slot) = (self.good()?, self.memory.slot(ordinal));
         let version = slot
             .version
             .map_or(good.version, |newest| newest.min(good.version));
@@ -98,7 +101,7 @@ impl Pass<'_> {
 
     /// The version that new members should have: one that has served.
     pub fn aim(&self) -> Version {
-        self.good().map_or(self.spec.version, |good| good.setup.version)
+        self.good().map_or(self.spec.version, |good| good.version)
     }
 
     /// Decides whether what is wanted is rejected, and says so for as long as it is.
@@ -148,7 +151,7 @@ impl Pass<'_> {
             (Some(_), Some(_)) => "it is run as before, and no other is touched".to_owned(),
             (Some(good), None) => format!(
                 "it cannot go back to etcd {}, for a newer one may have changed its data; no other is touched",
-                good.setup.version
+                good.version
             ),
             (None, _) => "no other is touched".to_owned(),
         };
@@ -332,13 +335,10 @@ impl Pass<'_> {
             .map(|o| self.wanted_at(*o))
             .max_by_key(|w| w.version);
         let served = voters.iter().filter(|o| self.served_as_wanted(**o)).count();
-        let trust = |good: &Good| good.source.as_ref().map(|source| source.trust.clone());
-        let source = self.spec.source.clone();
-        let known = self.memory.good.as_ref().and_then(trust);
-        let nothing = known.is_none() || known != source.as_ref().map(|source| source.trust.clone());
-        let enough = served == voters.len() || (nothing && served > 0);
+        let enough = served == voters.len() || (self.spec.fallback.is_none() && served > 0);
         if let Some(setup) = newest.filter(|_| enough) {
-            self.memory.good = Some(Good { setup, source });
+            let manifest = self.spec.manifest.clone();
+            self.memory.good = Some(Good { setup, manifest });
         }
     }
 }

@@ -68,15 +68,24 @@ impl Ground {
         }
     }
 
+    /// What the cluster last served with, if that is not the manifest that is wanted, and its digest by now.
+    pub(crate) fn fallback(&self, wanted: Option<&str>) -> Option<(Cluster, String)> {
+        let trusted = if self.journal.tls {
+            &self.trusted
+        } else {
+            manifest::NO_TLS
+        };
+        manifest::fallback(&self.journal.memory, wanted, trusted)
+    }
+
     /// What the digest `config` stands for: the manifest in force, or the one with which the cluster last served.
     fn cluster_of(&self, config: &str, wanted: &str) -> Result<Cluster, Error> {
         if config == wanted {
             return Ok(self.cluster.clone());
         }
-        let good = self.journal.memory.good.as_ref();
-        let good = good.filter(|good| good.setup.config == config);
-        match good.and_then(|good| good.source.as_ref()) {
-            Some(source) => manifest::remembered(source),
+        let fallback = self.fallback(None);
+        match fallback.filter(|(_, digest)| digest == config) {
+            Some((cluster, _)) => Ok(cluster),
             None => Err(Error::SettingsUnknown {
                 config: config.to_owned(),
             }),

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use quorate_api::{Cluster, Ground};
 use quorate_core::Spec;
-use quorate_core::model::{Source, Version};
+use quorate_core::memory::Memory;
+use quorate_core::model::Version;
 use quorate_datadir::durable;
 use sha2::{Digest, Sha256};
 
@@ -122,9 +123,15 @@ fn judged(text: &str, origin: &str) -> Result<(Cluster, Vec<String>), Error> {
     Ok((cluster, warnings.iter().map(ToString::to_string).collect()))
 }
 
-/// The cluster of a manifest that was in force before.
-pub(crate) fn remembered(source: &Source) -> Result<Cluster, Error> {
-    judged(&source.manifest, "the manifest that was in force before").map(|(cluster, _)| cluster)
+/// Stands for the CAs that members trust in their digest where they speak no TLS.
+pub(crate) const NO_TLS: &str = "plain";
+
+/// What the cluster last served with, if that is not `text`: the cluster of that manifest, and its digest by now.
+pub(crate) fn fallback(memory: &Memory, text: Option<&str>, trusted: &str) -> Option<(Cluster, String)> {
+    let served = memory.served_with(text)?;
+    let (cluster, _) = judged(served, "the manifest that was in force before").ok()?;
+    let config = digest(&cluster, trusted);
+    Some((cluster, config))
 }
 
 /// The wanted cluster as the planner knows it, read from `text`. `trusted` says which CAs members trust.
@@ -144,10 +151,8 @@ pub(crate) fn spec(cluster: &Cluster, text: &str, trusted: &str) -> Spec {
         accept_rolled_back: cluster.accept_rolled_back.clone(),
         frozen: None,
         storage: None,
-        source: (text.len() <= REMEMBERED_MAX).then(|| Source {
-            manifest: text.to_owned(),
-            trust: trusted.to_owned(),
-        }),
+        manifest: (text.len() <= REMEMBERED_MAX).then(|| text.to_owned()),
+        fallback: None,
     }
 }
 

@@ -22,7 +22,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         // Before they are looked at: what is changed meanwhile is looked at again.
         self.certificates = certs::stamp(&self.ground.root);
         if !self.ground.journal.tls {
-            self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, "plain");
+            self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, manifest::NO_TLS);
             return Ok(());
         }
         let members: Vec<MemberName> = self

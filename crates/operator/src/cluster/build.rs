@@ -25,6 +25,29 @@ pub struct BuildContext<'a> {
     pub images: &'a Images,
     /// Whom members trust, if they speak TLS and it is known.
     pub trusted: Option<&'a str>,
+    pub fallback: Option<&'a Fallback>,
+}
+
+/// What a cluster last served with, where that is not what is wanted.
+#[derive(Clone, Debug)]
+pub struct Fallback {
+    pub cluster: Cluster,
+    /// The digest of its members, if they were made now.
+    pub config: String,
+}
+
+impl BuildContext<'_> {
+    /// The same for members with this digest, if that is known.
+    pub fn with(&self, config: &str) -> Option<Self> {
+        if config == etcd::digest(self) {
+            return Some(self.clone());
+        }
+        let fallback = self.fallback.filter(|fallback| fallback.config == config)?;
+        Some(BuildContext {
+            cluster: &fallback.cluster,
+            ..self.clone()
+        })
+    }
 }
 
 /// Where images come from, and what a release of quorate makes of a manifest.

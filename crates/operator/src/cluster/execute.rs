@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use quorate_api::Cluster;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Ordinal, StorageId, Version};
@@ -16,7 +15,6 @@ use crate::cluster::build::BuildContext;
 use crate::cluster::build::peer::peer;
 use crate::cluster::gather::requested;
 use crate::cluster::observe::Objects;
-use crate::cluster::pass::served_with;
 use crate::cluster::pod_state::Stage;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::SlotObjects;
@@ -41,8 +39,6 @@ pub struct Executor<'a> {
     pub memory: &'a Memory,
     /// What the plan was made on.
     pub objects: &'a Objects,
-    /// The digest of the configuration that the context is of.
-    pub config: &'a str,
 }
 
 impl Executor<'_> {
@@ -89,11 +85,7 @@ impl Executor<'_> {
         let name = self.context.names.member(ordinal).to_string();
         match &slot.peer {
             None => {
-                let before = self.served_with(config)?;
-                let context = BuildContext {
-                    cluster: before.as_ref().unwrap_or(self.context.cluster),
-                    ..self.context.clone()
-                };
+                let context = self.context_with(config)?;
                 let made = peer(&context, ordinal, (generation, version, config), self.memory);
                 Ok(Requests {
                     effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
@@ -114,14 +106,9 @@ impl Executor<'_> {
         }
     }
 
-    /// The cluster that the settings `config` are of, if they are not the wanted ones.
-    fn served_with(&self, config: &str) -> Result<Option<Cluster>, String> {
-        if config == self.config {
-            return Ok(None);
-        }
-        let before = served_with(self.context.names, self.memory, config);
+    fn context_with(&self, config: &str) -> Result<BuildContext<'_>, String> {
         let unknown = || format!("the manifest of its settings ({config}) is not known any more");
-        before.ok_or_else(unknown).map(Some)
+        self.context.with(config).ok_or_else(unknown)
     }
 
     /// A claim that somebody deleted goes with the last pod on it, and a start must not be what takes it away.

@@ -187,7 +187,8 @@ mod tests {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
-            source: None,
+            manifest: None,
+            fallback: None,
         };
         let memory = Memory {
             cluster: memory,

@@ -6,10 +6,10 @@
 use quorate_api::Cluster;
 use quorate_api::crd::EtcdCluster;
 use quorate_core::Memory;
-use quorate_core::model::{Frozen, Source, Spec};
+use quorate_core::model::{Frozen, Spec};
 use quorate_core::reason::BlockReason;
 
-use crate::cluster::build::{BuildContext, etcd};
+use crate::cluster::build::{BuildContext, Fallback, etcd};
 use crate::cluster::gather::{bytes, requested};
 use crate::cluster::memory_text::unpack;
 use crate::cluster::observe::Objects;
@@ -96,26 +96,22 @@ pub fn wanted(context: &BuildContext<'_>) -> Spec {
         accept_rolled_back: cluster.accept_rolled_back.clone(),
         frozen: None,
         storage: requested(&cluster.claim).and_then(bytes),
-        source: None,
+        manifest: None,
+        fallback: None,
     }
 }
 
-/// What a manifest that is wanted is remembered as.
-pub fn source(context: &BuildContext<'_>, manifest: Option<&String>) -> Option<Source> {
-    Some(Source {
-        manifest: manifest?.clone(),
-        trust: context.trusted.unwrap_or_default().to_owned(),
-    })
-}
-
-/// The cluster of the manifest with which it last served, if its members have this digest.
-pub fn served_with(names: &Names, memory: &Memory, config: &str) -> Option<Cluster> {
-    let good = memory.good.as_ref().filter(|good| good.setup.config == config)?;
-    let spec = serde_json::from_str(&good.source.as_ref()?.manifest).ok()?;
-    let mut resource = EtcdCluster::new(&names.cluster, spec);
-    resource.metadata.namespace = Some(names.namespace.clone());
+/// What the cluster last served with, if that is another manifest than the one that is wanted.
+pub fn fallback(context: &BuildContext<'_>, memory: &Memory, wanted: Option<&str>) -> Option<Fallback> {
+    let spec = serde_json::from_str(memory.served_with(wanted)?).ok()?;
+    let mut resource = EtcdCluster::new(&context.names.cluster, spec);
+    resource.metadata.namespace = Some(context.names.namespace.clone());
     let (cluster, _) = quorate_api::crd::resolve(&resource).ok()?;
-    Some(cluster)
+    let config = etcd::digest(&BuildContext {
+        cluster: &cluster,
+        ..context.clone()
+    });
+    Some(Fallback { cluster, config })
 }
 
 /// What is remembered with the resource. An error is for people: a memory that is there and cannot be read is not

@@ -24,7 +24,7 @@ use super::driver::{Driver, View};
 use super::execute::{Executor, Requests};
 use super::log;
 use super::observe::{Look, Objects};
-use super::pass::{asked, recalled, source, stored, wanted};
+use super::pass::{asked, fallback, recalled, stored, wanted};
 use super::record::speaks_tls;
 use super::status::{Seen, held, ownerless, refused};
 use super::upkeep::{release, upkeep};
@@ -118,6 +118,7 @@ async fn look_after(
         owner: &owner,
         images,
         trusted: None,
+        fallback: None,
     };
     let mut objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
     let before = stored.filter(|memory| memory.bootstrap.is_some());
@@ -162,9 +163,15 @@ async fn look_after(
         trusted: material.as_ref().map(|m| m.trusted.as_str()),
         ..context
     };
+    let fallback = fallback(&context, &before, asked.manifest.as_deref());
+    let context = BuildContext {
+        fallback: fallback.as_ref(),
+        ..context
+    };
     let spec = Spec {
         frozen,
-        source: source(&context, asked.manifest.as_ref()),
+        manifest: asked.manifest.clone(),
+        fallback: fallback.as_ref().map(|fallback| fallback.config.clone()),
         ..wanted(&context)
     };
     let pass = Pass {
@@ -433,7 +440,6 @@ impl Pass<'_> {
             context: &self.context,
             memory,
             objects: &self.objects,
-            config: &self.spec.config,
         };
         for step in &plan.steps {
             if !driver.covers() || is_stale(step, observed, time(driver.now())) {

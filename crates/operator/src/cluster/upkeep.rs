@@ -15,10 +15,9 @@ use quorate_core::memory::Slot;
 use quorate_core::model::{Generation, Ordinal, Progress};
 use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 
-use crate::cluster::build::{BuildContext, budget, claim, etcd, replica_set, service};
+use crate::cluster::build::{BuildContext, budget, claim, replica_set, service};
 use crate::cluster::execute::Requests;
 use crate::cluster::observe::Objects;
-use crate::cluster::pass::served_with;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::slot::{Owner, Peer, SlotObjects};
 use crate::names::{LEFT_BEHIND_LABEL, ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
@@ -165,19 +164,13 @@ fn member(
         if peer.generation == memory.slot(ordinal).generation {
             say_reached(memory, ordinal, slot, (&name, set), requests);
         }
-    } else if peer.generation >= memory.slot(ordinal).generation {
-        // Not for one whose volume was given up and whose place is being taken away.
+    } else if peer.generation >= memory.slot(ordinal).generation
+        && let Some(context) = context.with(&peer.config)
+    {
+        // Not for one whose volume was given up, or whose settings nobody knows any more: its place is being taken away.
         let owner = owner_of_set(&name, &peer.uid);
         let pods = (role, floor(memory, ordinal, peer.generation));
-        // One that went back to what served is made of that.
-        let before = (peer.config != etcd::digest(context))
-            .then(|| served_with(context.names, memory, &peer.config))
-            .flatten();
-        let context = &BuildContext {
-            cluster: before.as_ref().unwrap_or(context.cluster),
-            ..context.clone()
-        };
-        let made = replica_set::replica_set(context, ordinal, peer, pods, owner);
+        let made = replica_set::replica_set(&context, ordinal, peer, pods, owner);
         requests.effects.push(Effect::Create(Object::Set(Box::new(made))));
         let message = format!("Created the ReplicaSet {name:?}");
         requests

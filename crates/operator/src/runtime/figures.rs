@@ -263,7 +263,8 @@ mod tests {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
-            source: None,
+            manifest: None,
+            fallback: None,
         };
         let observed = Observed {
             login_refused: None,

@@ -7,17 +7,12 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
     use crate::memory::{Good, Rejected};
     let changed = || {
         let mut f = Fixture::healthy(5);
-        let source = |manifest: &str| {
-            Some(Source {
-                manifest: manifest.into(),
-                trust: "ca".into(),
-            })
-        };
         f.memory.good = Some(Good {
             setup: f.spec.setup(),
-            source: source("old"),
+            manifest: Some("old".into()),
         });
-        (f.spec.config, f.spec.source) = ("new".into(), source("new"));
+        f.spec.fallback = Some(f.spec.config.clone());
+        (f.spec.config, f.spec.manifest) = ("new".into(), Some("new".into()));
         f
     };
     let stop = |n| Step::Stop {
@@ -85,7 +80,7 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
         [20]
     );
     // With nothing to go back to, it is tried again.
-    f.memory.good = None;
+    (f.memory.good, f.spec.fallback) = (None, None);
     assert_eq!(broken(&f, vec![with(2, "new")], |m| m.rejected = Some(r)), [0; 0]);
 }
 

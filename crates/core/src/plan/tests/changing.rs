@@ -19,10 +19,7 @@ enum Does {
 /// The user wants this.
 fn want(f: &mut Fixture, version: Version, config: &str) {
     (f.spec.version, f.spec.config) = (version, config.to_owned());
-    f.spec.source = Some(Source {
-        manifest: format!("{version} {config}"),
-        trust: "ca".to_owned(),
-    });
+    f.spec.manifest = Some(format!("{version} {config}"));
 }
 
 /// A cluster that has served as the fixture says, led by member 0.
@@ -172,12 +169,7 @@ fn settings_with_which_a_member_hangs_are_rejected_and_a_revert_acts_at_once() {
         pass(&mut f, hangs);
     }
     assert_eq!(runs(&mut f, 2), Some((V, "bad".to_owned())));
-    let mut reverted = Fixture {
-        spec: f.spec.clone(),
-        observed: f.observed.clone(),
-        memory: f.memory.clone(),
-        now: f.now,
-    };
+    let mut reverted = f.clone();
     want(&mut reverted, V, "c");
     assert_eq!(pass(&mut reverted, hangs).steps.len(), 1, "it is stopped at once");
     pass(&mut reverted, hangs);
@@ -250,12 +242,7 @@ fn a_version_that_nothing_ran_is_taken_back() {
     let view = f.view(2);
     (view.place, view.made_for) = (Place::Preparing { why }, made_for);
     assert_eq!(pass(&mut f, bad).steps, []);
-    let mut reverted = Fixture {
-        spec: f.spec.clone(),
-        observed: f.observed.clone(),
-        memory: f.memory.clone(),
-        now: f.now,
-    };
+    let mut reverted = f.clone();
     want(&mut reverted, V, "c");
     assert_eq!(reverted.steps(), ["take the place of member 2 away"], "at once");
     let plan = f.later(pace::COME_UP).plan();
@@ -312,12 +299,12 @@ fn a_member_that_fails_as_before_too_has_lost_its_data() {
 }
 
 #[test]
-fn with_another_ca_there_is_nothing_to_go_back_to() {
+fn with_another_ca_a_member_goes_back_to_the_settings_that_served_and_that_ca() {
     let mut f = served(3);
     want(&mut f, V, "bad");
-    f.spec.source.as_mut().unwrap().trust = "another".to_owned();
+    f.trust = " and another CA";
     settle(&mut f, bad);
-    assert_eq!(runs(&mut f, 2), None);
+    assert_eq!(runs(&mut f, 2), Some((V, "c and another CA".to_owned())));
     let plan = f.plan();
     assert!(reasons(&plan).contains(&"NewSettingsFail"), "{plan:?}");
 }

@@ -31,11 +31,14 @@ pub fn setup(version: Version) -> Setup {
     }
 }
 
+#[derive(Clone)]
 pub struct Fixture {
     pub spec: Spec,
     pub observed: Observed,
     pub memory: Memory,
     pub now: Time,
+    /// What the digest of settings that served before has besides by now.
+    pub trust: &'static str,
 }
 
 impl Fixture {
@@ -50,7 +53,8 @@ impl Fixture {
             frozen: None,
             accept_rolled_back: None,
             storage: None,
-            source: None,
+            manifest: None,
+            fallback: None,
         };
         let observed = Observed {
             login_refused: None,
@@ -66,6 +70,7 @@ impl Fixture {
             observed,
             memory: Memory::default(),
             now: Time(100_000),
+            trust: "",
         }
     }
 
@@ -210,6 +215,9 @@ impl Fixture {
 
     /// Plans, has it checked, and remembers.
     pub fn plan(&mut self) -> Plan {
+        let served = self.memory.served_with(self.spec.manifest.as_deref()).is_some();
+        let good = self.memory.good.as_ref().filter(|_| served);
+        self.spec.fallback = good.map(|good| format!("{}{}", good.setup.config, self.trust));
         let (made, memory) = plan(&self.spec, &self.observed, &self.memory, self.now);
         let refused = check(&self.spec, &self.observed, &self.memory, &memory, &made, self.now);
         assert_eq!(refused, vec![], "the check refuses {made:?}");

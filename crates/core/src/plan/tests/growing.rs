@@ -446,12 +446,7 @@ fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     let plan = f.plan();
     assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["StorageGrowing"]));
     // It still grows when its member is found to be gone from the list, in that very pass.
-    let mut gone = Fixture {
-        spec: f.spec.clone(),
-        observed: f.observed.clone(),
-        memory: f.memory.clone(),
-        now: f.now,
-    };
+    let mut gone = f.clone();
     gone.observed
         .quorum
         .as_mut()

@@ -6,7 +6,8 @@ use quorate_pod::contract::{Found, How};
 use serde_json::json;
 
 use super::*;
-use crate::cluster::build::Images;
+use crate::cluster::build::{Images, etcd};
+use crate::cluster::pass::fallback;
 use crate::cluster::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
 use crate::cluster::slot::{Claim, Owner, Peer};
 use crate::names::Names;
@@ -48,6 +49,7 @@ impl Ground0 {
             owner: &self.owner,
             images: &self.images,
             trusted: None,
+            fallback: None,
         }
     }
 }
@@ -104,12 +106,15 @@ fn memory(mark: Mark) -> Memory {
 fn effects(slot: SlotObjects, memory: &Memory, step: &Step) -> Result<Requests, String> {
     let (ground, mut objects) = (Ground0::new(), Objects::default());
     objects.slots.insert(Ordinal(0), slot);
-    let context = ground.context();
+    let fallback = fallback(&ground.context(), memory, None);
+    let context = BuildContext {
+        fallback: fallback.as_ref(),
+        ..ground.context()
+    };
     let executor = Executor {
         context: &context,
         memory,
         objects: &objects,
-        config: "config-0",
     };
     executor.effects(step)
 }
@@ -212,7 +217,7 @@ fn a_place_is_an_etcd_peer_made_for_what_is_asked() {
         ordinal: Ordinal(0),
         generation: Generation(3),
         version: V,
-        config: "config-0".to_owned(),
+        config: etcd::digest(&Ground0::new().context()),
     };
     let nothing = SlotObjects::default();
     let requests = effects(nothing, &Memory::default(), &provide).unwrap();
@@ -220,7 +225,7 @@ fn a_place_is_an_etcd_peer_made_for_what_is_asked() {
         panic!("{:?}", requests.effects);
     };
     let start = made.spec.start.clone().unwrap();
-    assert_eq!((start.generation, start.config.as_str()), (3, "config-0"));
+    assert_eq!(start.generation, 3);
     assert_eq!((made.spec.version.as_str(), requests.news.len()), ("3.6.1", 1));
 }
 
@@ -274,7 +279,7 @@ fn nothing_is_started_or_made_where_there_is_something_else() {
 #[test]
 fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
     use quorate_core::memory::Good;
-    use quorate_core::model::{Setup, Source};
+    use quorate_core::model::Setup;
     let spec = json!({
         "replicas": 1, "version": "3.6.1", "options": {"snapshotCount": 777},
         "storage": {"volumeClaimTemplate": {
@@ -285,12 +290,9 @@ fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
     let good = Good {
         setup: Setup {
             version: V,
-            config: "before".to_owned(),
+            config: "as it was then".to_owned(),
         },
-        source: Some(Source {
-            manifest: spec.to_string(),
-            trust: String::new(),
-        }),
+        manifest: Some(spec.to_string()),
     };
     let memory = Memory {
         good: Some(good),
@@ -302,28 +304,33 @@ fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
         version: V,
         config: config.to_owned(),
     };
-    let requests = effects(SlotObjects::default(), &memory, &provide("before")).unwrap();
+    let ground = Ground0::new();
+    let fallback = fallback(&ground.context(), &memory, None).unwrap();
+    let requests = effects(SlotObjects::default(), &memory, &provide(&fallback.config)).unwrap();
     let [Effect::Create(Object::Peer(made))] = &requests.effects[..] else {
         panic!("{:?}", requests.effects);
     };
-    assert_eq!(made.spec.start.clone().unwrap().config, "before");
+    assert_eq!(made.spec.start.clone().unwrap().config, fallback.config);
     let template = made.spec.pod_template.clone().unwrap();
     assert_eq!(template.priority_class_name.as_deref(), Some("before"));
     let unknown = effects(SlotObjects::default(), &memory, &provide("another"));
     assert!(unknown.unwrap_err().contains("not known any more"));
     // And so is what the ReplicaSet makes of it.
-    let ground = Ground0::new();
     let mut objects = Objects::default();
     let only = SlotObjects {
         peer: Some(Peer {
-            config: "before".to_owned(),
+            config: fallback.config.clone(),
             ..peer()
         }),
         ..SlotObjects::default()
     };
     objects.slots.insert(Ordinal(0), only);
     let whole = crate::cluster::upkeep::Whole::default();
-    let made = crate::cluster::upkeep::upkeep(&ground.context(), &memory, &objects, &whole, None);
+    let context = BuildContext {
+        fallback: Some(&fallback),
+        ..ground.context()
+    };
+    let made = crate::cluster::upkeep::upkeep(&context, &memory, &objects, &whole, None);
     let set = made.effects.iter().find_map(|effect| match effect {
         Effect::Create(Object::Set(set)) => serde_json::to_string(set).ok(),
         _ => None,

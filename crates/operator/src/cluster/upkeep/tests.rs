@@ -2,6 +2,7 @@ use quorate_core::memory::Mark;
 use quorate_pod::contract::Found;
 
 use super::*;
+use crate::cluster::build::etcd;
 use crate::cluster::execute::tests::{Ground0, peer, slot};
 use crate::cluster::pod_state::tests::{at_the_gate, etcd_in, report};
 
@@ -24,16 +25,20 @@ fn recorded(volume_id: &str) -> Option<VolumeRecord> {
 
 #[test]
 fn a_peer_gets_its_claim_and_its_replica_set() {
-    let only = SlotObjects {
-        peer: Some(peer()),
+    let (ground, memory) = (Ground0::new(), Memory::default());
+    let made_for = |config: String| SlotObjects {
+        peer: Some(Peer { config, ..peer() }),
         ..SlotObjects::default()
     };
-    let made = kept(only.clone(), 0, &Memory::default());
+    let only = made_for(etcd::digest(&ground.context()));
+    let made = kept(only.clone(), 0, &memory);
     assert_eq!(
         made,
         ["create PersistentVolumeClaim c-0", "create ReplicaSet c-0"]
     );
-    let (ground, memory) = (Ground0::new(), Memory::default());
+    // Nobody knows what its pods would be made of.
+    let unknown = kept(made_for("another".to_owned()), 0, &memory);
+    assert_eq!(unknown, ["create PersistentVolumeClaim c-0"]);
     let mut requests = Requests::default();
     member(&ground.context(), &memory, Ordinal(0), &only, &mut requests);
     let told: Vec<&str> = requests.news.iter().map(|n| n.reason).collect();

@@ -64,6 +64,7 @@ impl World {
             owner: &self.owner,
             images: &self.images,
             trusted: None,
+            fallback: None,
         };
         let proven = self.stale.clone().or_else(|| self.all_proven());
         let keeper = Keeper {
