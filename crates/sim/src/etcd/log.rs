@@ -91,6 +91,15 @@ pub struct Wal {
 }
 
 impl Wal {
+    /// The list of members, as far as it is known to be committed.
+    pub fn conf(&self) -> Conf {
+        let mut conf = Conf::default();
+        for entry in &self.log[..self.commit] {
+            let _ = conf.apply(entry.kind);
+        }
+        conf
+    }
+
     /// The term and index of the last entry: what elections compare.
     pub fn last(&self) -> (u64, usize) {
         (self.log.last().map_or(0, |e| e.term), self.log.len())

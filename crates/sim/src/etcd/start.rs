@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use quorate_core::model::{ClusterId, Generation, MemberId, Version};
 
-use super::{Conf, ConfChange, Data, Entry, EtcdModel, Kind, Node, Place, Role, Running, Wal};
+use super::{ConfChange, Data, Entry, EtcdModel, Kind, Node, Place, Role, Running, Wal};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum As {
@@ -63,10 +63,7 @@ impl EtcdModel {
             return Err("no write-ahead log");
         };
         wal.version = wal.version.max(version);
-        let mut conf = Conf::default();
-        for entry in &wal.log[..wal.commit] {
-            let _ = conf.apply(entry.kind);
-        }
+        let conf = wal.conf();
         if conf.removed.contains(&wal.member) {
             return Err("removed from the cluster");
         }

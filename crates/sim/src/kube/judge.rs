@@ -2,9 +2,12 @@
 //!
 //! In: the world. Out: breaks, or what is still missing. Never: a question to the operator's memory.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt;
 use quorate_core::model::{MemberId, Ordinal};
 use quorate_core::plan::BlockReason;
+use quorate_operator::cluster::pass::stored;
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::{Phase, Running};
@@ -92,10 +95,20 @@ impl KubeWorld {
         let fails = |p: &Running| p.settings == pod.settings && !p.runs() && p.through.is_some() && !p.ghost;
         let mut others = self.pods.values().filter(|p| p.ordinal != pod.ordinal);
         let other = others.find(|p| votes(p.ordinal) && fails(p)).map(|p| p.ordinal);
-        if let Some(other) = other.filter(|_| votes(pod.ordinal) && self.etcd.serving_leader().is_some()) {
+        if let Some(other) = other.filter(|_| votes(pod.ordinal) && self.etcd.serving_leader().is_some())
+            && self.knows_what_served()
+        {
             let what = format!("{} is started with what {other} does not serve with", pod.name);
             self.broke(KubeBreak::SettingsSpread, what);
         }
+    }
+
+    /// Is it on record what the cluster last served with? That goes with an EtcdCluster that somebody deletes, and is known
+    /// again once all members have served as the next one wants.
+    fn knows_what_served(&self) -> bool {
+        let resource = self.api.clusters.live.get(&self.names.cluster);
+        let memory = resource.and_then(|resource| stored(resource).ok()?);
+        memory.is_some_and(|memory| memory.good.is_some())
     }
 
     /// A person does what a block asks for: changes what does not serve. If it would by now, saying so again is a change.
@@ -114,7 +127,24 @@ impl KubeWorld {
     pub(super) fn left_to_people(&self) -> bool {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let says = plan.is_some_and(|p| p.blocks.iter().any(|b| b.reason == BlockReason::QuorumLost));
-        self.stranded && says && self.etcd.serving_leader().is_none()
+        let none_leads = self.etcd.serving_leader().is_none();
+        none_leads && ((self.stranded && says) || self.waits_for_one_that_was_removed())
+    }
+
+    /// etcd syncs how much is committed only along with the next entry: the survivor of two, killed before that, waits for
+    /// ever for the vote of one that knows itself to be removed.
+    fn waits_for_one_that_was_removed(&self) -> bool {
+        let logs = self.etcd.nodes.values().flat_map(|n| n.volumes.values());
+        let removed: BTreeSet<MemberId> = logs
+            .filter_map(Data::wal)
+            .filter(|wal| wal.conf().removed.contains(&wal.member))
+            .map(|wal| wal.member)
+            .collect();
+        let mut running = self.etcd.nodes.values().filter_map(|n| n.running.as_ref());
+        running.any(|r| {
+            let left = r.conf.voters().filter(|(id, _)| !removed.contains(id)).count();
+            left > 0 && left < r.conf.quorum()
+        })
     }
 
     /// What is not yet as wanted; `None` when all of it is.
