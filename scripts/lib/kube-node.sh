@@ -62,8 +62,8 @@ start_containerd() {
 
 containerd_ready() { in_space "$1" ctr version >/dev/null 2>&1; }
 
-# cgroupsPerQOS and enforceNodeAllocatable off: limits are still kept for each container, but no tree is made for pods.
-# A kubelet that may resize pods in place looks for that tree, and dies of its absence.
+# enforceNodeAllocatable off: limits are kept for each container and pod, but none for all pods together. Without a tree for
+# pods (cgroupsPerQOS) a kubelet that resizes pods in place dies of its absence.
 write_kubelet() {
   local at=$1
   cat >"$at/kubelet.yaml" <<YAML
@@ -79,8 +79,7 @@ clusterDomain: cluster.local
 clusterDNS: ["$DNS_ADDRESS"]
 resolvConf: ""
 cgroupDriver: cgroupfs
-cgroupsPerQOS: false
-featureGates: {InPlacePodVerticalScaling: false}
+cgroupsPerQOS: true
 enforceNodeAllocatable: []
 failSwapOn: false
 oomScoreAdj: 0
