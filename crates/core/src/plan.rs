@@ -150,6 +150,7 @@ pub fn plan_with(
     }
     pass.learn();
     pass.judge_change();
+    pass.give_up_what_served();
     pass.keep_running();
     let login_refused = pass.tell_login();
     if pass.quorum().is_none() {

@@ -104,6 +104,20 @@ impl Pass<'_> {
         self.good().map_or(self.spec.version, |good| good.version)
     }
 
+    /// One that cannot be started as it served is started as is wanted from then on: that may be the cure.
+    pub fn give_up_what_served(&mut self) {
+        for ordinal in self.ordinals() {
+            let Some(view) = self.view(ordinal).filter(|v| v.cannot_start.is_some()) else {
+                continue;
+            };
+            let as_it_served = view.made_for.is_some() && view.made_for == self.back(ordinal);
+            if as_it_served && self.stopped(ordinal) {
+                let slot = self.slot_mut(ordinal);
+                slot.fails = slot.fails.max(pace::GOOD_TRIES) | 1;
+            }
+        }
+    }
+
     /// Decides whether what is wanted is rejected, and says so for as long as it is.
     pub fn judge_change(&mut self) {
         let wanted = self.spec.setup();

@@ -139,6 +139,33 @@ fn settings_that_end_etcd_stop_at_one_member_which_goes_back() {
     assert_eq!(reasons(&last), Vec::<&str>::new());
 }
 
+/// It is ended for want of memory with the settings that served, and the user grants more.
+#[test]
+fn one_that_cannot_be_started_as_it_served_is_started_as_is_wanted() {
+    let mut f = served(3);
+    f.kill(2);
+    let view = f.view(2);
+    (view.made_for, view.cannot_start) = (Some(setup(V)), Some("it needs more memory".to_owned()));
+    want(&mut f, V, "more");
+    f.plan();
+    assert_eq!(f.steps(), ["take the place of member 2 away"]);
+    let view = f.view(2);
+    (view.made_for, view.cannot_start, view.place) = (None, None, Place::Absent);
+    let provide = Step::Provide {
+        ordinal: o(2),
+        generation: Generation(0),
+        version: V,
+        config: "more".to_owned(),
+    };
+    assert_eq!(f.plan().steps, [provide]);
+    // It stays with that, also if it cannot be started so either.
+    let wanted = f.spec.setup();
+    let view = f.view(2);
+    (view.made_for, view.place) = (Some(wanted), Place::Ready);
+    view.cannot_start = Some("it needs more memory".to_owned());
+    assert_eq!((f.steps(), f.steps()), (vec![], vec![]));
+}
+
 #[test]
 fn settings_taken_back_leave_everything_as_it_was() {
     let mut f = served(3);
