@@ -13,7 +13,7 @@ pub use basis::Basis;
 pub use ids::{ClusterId, Generation, MemberId, MemberName, Ordinal, PeerUrl, Token};
 pub use observed::{
     Alarm, AlarmKind, Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView,
-    Refused, SlotView, StepKind, StepResult, Storage, StorageId, StorageSize, Volume,
+    Refused, Resize, SlotView, StepKind, StepResult, Storage, StorageId, StorageSize, Volume,
 };
 pub use progress::{Epoch, Marks, Progress};
 pub use spec::{Frozen, Setup, Spec};

@@ -44,6 +44,7 @@ mod lost_ca;
 mod membership;
 mod pass;
 mod repair;
+mod resize;
 mod retire;
 mod rolling;
 mod scale;

@@ -78,6 +78,7 @@ reasons! {
         EtcdRefused: "EtcdRefused.md",
         LeaderMoving: "LeaderMoving.md",
         StorageGrowing: "StorageGrowing.md",
+        ResourcesChanging: "ResourcesChanging.md",
     }
 }
 

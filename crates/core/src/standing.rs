@@ -95,6 +95,7 @@ pub fn subject(step: &Step, memory: &Memory) -> Option<Ordinal> {
         | Step::Withdraw { ordinal }
         | Step::Start { ordinal, .. }
         | Step::Stop { ordinal, .. }
+        | Step::Resize { ordinal, .. }
         | Step::AddLearner { ordinal, .. }
         | Step::Promote { ordinal, .. }
         | Step::SetAside { ordinal, .. }

@@ -44,6 +44,16 @@ const SNAPSHOTS: [&str; 2] = ["ToVoter", "ToLearner"];
 /// Kinds that a run of the real planner need not reach, each with its reason.
 pub const UNREACHABLE: &[(&str, &str, &str)] = &[
     (
+        "step",
+        "Resize",
+        "a machine gives members all it has. The worlds of Kubernetes reach it",
+    ),
+    (
+        "wait",
+        "ResourcesChanging",
+        "a machine gives members all it has. The worlds of Kubernetes reach it",
+    ),
+    (
         "refused",
         "NotEnoughStarted",
         "etcd says it of voters that never told their name; a learner answers only after it has, and is promoted only \

@@ -9,7 +9,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     let known = |config: &String| *config == case.spec.config || case.spec.fallback.as_ref() == Some(config);
     for step in &case.plan.steps {
         match step {
-            Step::Stop { ordinal, .. } if is_healthy_voter(case, *ordinal) => {
+            Step::Stop { ordinal, .. } | Step::Resize { ordinal, .. } if is_healthy_voter(case, *ordinal) => {
                 stopped(case, step, *ordinal, found)
             }
             Step::Provide { config, .. } | Step::Start { config, .. } if !known(config) => {

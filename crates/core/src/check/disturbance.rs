@@ -2,7 +2,7 @@
 
 use super::{Case, Violation, majority, recent, refuse, voters_but};
 use crate::memory::Mark;
-use crate::model::{MemberId, Ordinal, Process, Volume};
+use crate::model::{MemberId, Ordinal, Process, Resize, Volume};
 use crate::plan::{Step, WriteBefore};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
@@ -11,7 +11,8 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         .steps
         .iter()
         .filter_map(|s| {
-            if let Step::Stop { ordinal, .. } = s {
+            // With too little memory a member ends, as if it were stopped.
+            if let Step::Stop { ordinal, .. } | Step::Resize { ordinal, .. } = s {
                 Some(*ordinal)
             } else {
                 None
@@ -26,6 +27,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
         without_quorum(case, found);
     }
     growth(case, found);
+    resizes(case, found);
     for (ordinal, id) in stopped {
         let status = case
             .observed
@@ -72,6 +74,25 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 5,
                 format!("member {ordinal} stopped; {healthy} of the other {others} voters are healthy"),
             );
+        }
+    }
+}
+
+/// Resources change while a process runs that lacks nothing else, remembered before, and only while a quorum answers.
+fn resizes(case: Case<'_>, found: &mut Vec<Violation>) {
+    for step in &case.plan.steps {
+        let Step::Resize { ordinal, config } = step else {
+            continue;
+        };
+        let view = case.observed.slots.get(ordinal);
+        let possible = view.is_some_and(|view| view.resize == Resize::Possible);
+        if !possible || *config != case.spec.config {
+            refuse(found, 5, format!("{step}, which nobody asked for"));
+        }
+        let disturbance = case.after.disturbance.as_ref();
+        let remembered = disturbance.is_some_and(|d| d.ordinal == *ordinal && !d.settle && !d.again);
+        if !remembered || case.observed.quorum.is_none() {
+            refuse(found, 5, format!("{step}, not in its turn"));
         }
     }
 }

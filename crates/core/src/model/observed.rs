@@ -50,6 +50,9 @@ pub struct SlotView {
     /// What the slot's volumes lie in and would be deleted with. A machine has none.
     pub storage: Option<Storage>,
     pub process: Process,
+    /// Whether its process can be given what is wanted while it runs.
+    #[serde(default)]
+    pub resize: Resize,
     /// What the member itself answered in this pass.
     pub status: Option<MemberStatus>,
     /// Somebody asked for the volume to be deleted. It lasts for as long as a process is on it.
@@ -63,6 +66,18 @@ pub struct SlotView {
     /// The newest minor that could replay the log of the present volume, if there is such a limit. Looked at when the
     /// spec wants a newer minor than the memory knows to have served; `None` otherwise.
     pub replay_limit: Option<u32>,
+}
+
+/// Whether the CPU and memory of a process can be changed while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resize {
+    /// It has what is wanted, or has to be restarted for it.
+    #[default]
+    No,
+    /// Nothing else differs from what is wanted.
+    Possible,
+    /// It was asked for, and is not in effect yet.
+    UnderWay { why: String },
 }
 
 /// Where a slot's process would run. On a machine that is the machine; in Kubernetes a pod with its claim, which has to
@@ -295,12 +310,14 @@ pub enum StepKind {
     DropAside,
     /// Have the storage of a slot grow.
     Grow,
+    /// Change the resources of a slot's process while it runs.
+    Resize,
     /// Delete the storage of a slot.
     Discard,
 }
 
 impl StepKind {
-    pub const ALL: [StepKind; 13] = [
+    pub const ALL: [StepKind; 14] = [
         StepKind::Provide,
         StepKind::Withdraw,
         StepKind::Start,
@@ -313,6 +330,7 @@ impl StepKind {
         StepKind::SetAside,
         StepKind::DropAside,
         StepKind::Grow,
+        StepKind::Resize,
         StepKind::Discard,
     ];
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::pass::Pass;
 use super::{BlockReason, pace};
 use crate::memory::{ChangeKind, LearnerWatch, Mark};
-use crate::model::{Basis, Process, Setup, StepKind, StepResult, Time};
+use crate::model::{Basis, Process, Resize, Setup, StepKind, StepResult, Time};
 
 impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
@@ -98,7 +98,8 @@ impl Pass<'_> {
                 slot.served = slot.served.max(Some(status.version));
                 slot.version = slot.version.max(slot.served);
             }
-            if status.is_some_and(|s| s.healthy) {
+            let under_way = matches!(view.resize, Resize::UnderWay { .. });
+            if status.is_some_and(|s| s.healthy) && !under_way {
                 let since = slot.healthy_since.filter(|since| *since <= now).unwrap_or(now);
                 slot.healthy_since = Some(since);
                 slot.fails = 0;
@@ -202,7 +203,8 @@ impl Pass<'_> {
         let view = self.view(ordinal);
         let runs = view.is_some_and(|v| matches!(v.process, Process::Running { .. }));
         let healthy = view.and_then(|v| v.status.as_ref()).is_some_and(|s| s.healthy);
-        if member.is_none() || (runs && healthy && !self.on_trial(ordinal)) {
+        let settled = !self.on_trial(ordinal) && !self.awaits_resize(ordinal);
+        if member.is_none() || (runs && healthy && settled) {
             self.memory.disturbance = None;
         }
     }

@@ -23,8 +23,7 @@ impl Pass<'_> {
         let failing = self.rejected().is_some();
         let disturbed = self.memory.disturbance.as_ref().map(|d| d.ordinal);
         if let Some(disturbed) = disturbed.filter(|_| !failing) {
-            let detail = format!("{} is being restarted", self.spec.member_name(disturbed));
-            self.wait(WaitReason::MemberStarting, Some(disturbed), detail);
+            self.tell_disturbed(disturbed);
         }
         if (failing || disturbed.is_some()) && self.guards.on(Guard::OneDisturbed) {
             return true;
@@ -126,6 +125,9 @@ impl Pass<'_> {
                 pace::SETTLES_MAX
             );
             return self.block(BlockReason::VersionPath, Some(ordinal), detail);
+        }
+        if self.can_be_resized(ordinal) {
+            return self.resize_process(ordinal);
         }
         if self.lead_elsewhere(victim.listed.id) {
             self.memory.disturbance = Some(Disturbance {

@@ -85,7 +85,7 @@ impl Pass<'_> {
     }
 
     /// What a slot should run as. Where members cannot go to the wanted version, they get the wanted settings all the same.
-    fn wanted_at(&self, ordinal: Ordinal) -> Setup {
+    pub fn wanted_at(&self, ordinal: Ordinal) -> Setup {
         let slot = self.memory.slot(ordinal);
         let stays = slot.started.map(|s| s.version).or(slot.version);
         let version = stays.filter(|_| !self.version_is_open());

@@ -80,6 +80,8 @@ pub enum Step {
         storage: StorageId,
         to: u64,
     },
+    /// Give a slot's process what `config` stands for while it runs: other CPU and memory, and nothing else.
+    Resize { ordinal: Ordinal, config: String },
     /// Delete the storage of a slot, with every volume in it: the member in it is gone and not wanted.
     Discard { ordinal: Ordinal, storage: StorageId },
 }
@@ -124,6 +126,7 @@ impl Step {
             Step::Withdraw { .. } => StepKind::Withdraw,
             Step::Start { .. } => StepKind::Start,
             Step::Stop { .. } => StepKind::Stop,
+            Step::Resize { .. } => StepKind::Resize,
             Step::AddLearner { .. } => StepKind::AddLearner,
             Step::Promote { .. } => StepKind::Promote,
             Step::Remove { .. } => StepKind::Remove,
@@ -195,6 +198,7 @@ impl Step {
                 format!("start {} ({generation}) {how}, etcd {version}", place(*ordinal))
             }
             Step::Stop { ordinal, .. } => format!("stop {}", place(*ordinal)),
+            Step::Resize { ordinal, .. } => format!("give {} other resources", place(*ordinal)),
             Step::AddLearner {
                 ordinal, peer_url, ..
             } => {

@@ -6,5 +6,6 @@ pub(crate) mod fixture;
 mod growing;
 mod identity;
 mod repairing;
+mod resizing;
 mod rolling;
 mod starting;

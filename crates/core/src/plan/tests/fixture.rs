@@ -110,6 +110,7 @@ impl Fixture {
             made_for: None,
             storage: None,
             asides: 0,
+            resize: Resize::No,
             process: Process::Stopped { last: None },
             status: None,
             deletion_pending: false,
