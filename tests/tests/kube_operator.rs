@@ -14,6 +14,8 @@ mod identity;
 mod lost_data;
 #[path = "kube_operator/resize.rs"]
 mod resize;
+#[path = "kube_operator/resources.rs"]
+mod resources;
 #[path = "kube_operator/rights.rs"]
 mod rights;
 #[path = "kube_operator/rolling.rs"]

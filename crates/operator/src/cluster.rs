@@ -18,6 +18,7 @@ pub mod pass;
 pub mod pod_state;
 pub mod reconcile;
 pub mod record;
+pub mod resources;
 pub mod slot;
 pub mod status;
 pub mod upkeep;

@@ -21,6 +21,8 @@ pub const VOLUME_ANNOTATION: &str = "etcd.improbable.io/volume";
 pub const GENERATION_ANNOTATION: &str = "etcd.improbable.io/generation";
 pub const VERSION_ANNOTATION: &str = "etcd.improbable.io/version";
 pub const CONFIG_ANNOTATION: &str = "etcd.improbable.io/config";
+/// The resources that a pod was to have while it runs, and that the API server refused.
+pub const RESIZE_REFUSED_ANNOTATION: &str = "etcd.improbable.io/resize-refused";
 /// A member's role in its pod's labels: clients are sent to voters, and budgets count them.
 pub const ROLE_LABEL: &str = "etcd.improbable.io/role";
 /// Kept an EtcdPeer until its claim was deleted, before that was a step of the plan.

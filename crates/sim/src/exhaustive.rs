@@ -215,6 +215,7 @@ impl Case {
             healthy: state.runs == Runs::Well,
         };
         SlotView {
+            resize: Default::default(),
             peer_url: Place(n as u32).url(),
             volume,
             marks: None,
@@ -246,6 +247,7 @@ impl Case {
     pub fn observed(&self) -> Observed {
         let wanted = self.slots.len().max(self.replicas as usize);
         let blank = |n: usize| SlotView {
+            resize: Default::default(),
             peer_url: Place(n as u32).url(),
             volume: Volume::Empty,
             marks: None,

@@ -11,6 +11,7 @@
 //! - [`operator`], `driver`, `answers`: the passes of one or two operators, driven request by request; what the members
 //!   tell them.
 //! - `exchange`: volumes that are rolled back, cloned and swapped.
+//! - `resources`: memory limits that change while pods run.
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
 //! - [`course`]: one course of changes without any trouble, but for an operator that dies between two requests.
 
@@ -26,6 +27,7 @@ pub mod judge;
 pub mod kubelet;
 pub mod operator;
 mod release;
+mod resources;
 pub mod run;
 mod tls;
 pub mod volume;

@@ -23,14 +23,15 @@ fn a_few_worlds_of_pods_come_right() {
         "Remove",
         "Withdraw",
         "Discard",
+        "Grow",
+        "Resize",
     ];
     for step in steps {
         assert!(summary.reached[&("step", step.to_owned())] > 0, "no step {step}");
     }
-    assert!(
-        summary.reached[&("stage", "Hangs".to_owned())] > 0,
-        "no settings that fail"
-    );
+    for stage in ["Hangs", "Starved", "Resized", "ResizeUnsafe", "ResizeInfeasible"] {
+        assert!(summary.reached[&("stage", stage.to_owned())] > 0, "no {stage}");
+    }
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
     let namespace = Namespace::new("rights");
     let bed = namespace.bed();
     meet_others(&namespace, &version);
-    let yaml = manifest("c", 1, &version) + "  tls: {}\n";
+    let yaml = manifest("c", 1, &version) + "  tls: {}\n  maintenance: {rollingChanges: true}\n";
     let cluster = namespace.create("c", &yaml);
     cluster.await_ready(1, &version);
     withdraw_unstarted(&cluster);
@@ -216,6 +216,10 @@ fn the_operator_may_do_what_it_does_and_nothing_else() {
     cluster.scale(1);
     cluster.await_ready(1, &version);
     await_only_first(&cluster);
+    let resources = json!({"requests": {"memory": "65Mi"}});
+    let patched = cluster.patch(&json!({"podTemplate": {"resources": resources}}));
+    assert!(patched.status.success(), "{}", said(&patched));
+    namespace.await_event("PodResized", "c-0");
     shut_volume(&cluster, &version);
     namespace.must(&["delete", "etcdcluster", "c", "--cascade=orphan"]);
     namespace.apply(&yaml);

@@ -69,7 +69,8 @@ fn with_authentication_enabled_it_says_what_it_needs_and_goes_on_with_the_passwo
     assert!(!picture.contains("hunter2"), "the password is told: {picture}");
 }
 
-/// With too little memory etcd is killed whenever it starts. Nobody can know that before.
+/// With too little memory etcd is killed whenever it starts. Nobody can know that before. With another number of threads
+/// members are restarted for it.
 #[test]
 fn settings_with_which_etcd_ends_reach_one_member_which_goes_back() {
     let version = etcd::newest("3.6");
@@ -80,7 +81,7 @@ fn settings_with_which_etcd_ends_reach_one_member_which_goes_back() {
     let pods = cluster.pod_uids(3);
     let memory = |limit: &str| {
         let resources =
-            json!({"requests": {"cpu": "20m", "memory": "6Mi"}, "limits": {"cpu": "1", "memory": limit}});
+            json!({"requests": {"cpu": "20m", "memory": "6Mi"}, "limits": {"cpu": "2", "memory": limit}});
         let patched = cluster.patch(&json!({"podTemplate": {"resources": resources}}));
         assert!(patched.status.success(), "{}", said(&patched));
     };

@@ -47,10 +47,12 @@ impl Ground {
                 };
                 done(self.start(start).await)
             }
-            // A machine is one place for all, and keeps what it holds.
-            Step::Provide { .. } | Step::Withdraw { .. } | Step::Grow { .. } | Step::Discard { .. } => {
-                StepResult::Done
-            }
+            // A machine is one place for all, keeps what it holds and gives all it has.
+            Step::Provide { .. }
+            | Step::Withdraw { .. }
+            | Step::Grow { .. }
+            | Step::Resize { .. }
+            | Step::Discard { .. } => StepResult::Done,
             Step::Stop { ordinal, since } => {
                 self.stop(*ordinal, *since);
                 StepResult::Done

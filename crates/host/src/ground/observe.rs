@@ -11,7 +11,7 @@ use quorate_client::Credentials;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
     ClusterId, FirstStart, Generation, Marks, MemberId, MemberName, Observed, Ordinal, Outcome, Place,
-    Process, SlotView, Spec, Token, Version, Volume,
+    Process, Resize, SlotView, Spec, Token, Version, Volume,
 };
 use quorate_datadir::{Attempt, DbLock, Look};
 
@@ -225,6 +225,7 @@ impl Ground {
             place: Place::Ready,
             made_for: None,
             storage: None,
+            resize: Resize::No,
             process,
             status: None,
             deletion_pending: false,

@@ -12,11 +12,13 @@ use quorate_core::plan::{StartHow, Step};
 use quorate_pod::contract::{FORMAT, Floor, GoAhead, START_ANNOTATION};
 
 use crate::cluster::build::BuildContext;
+use crate::cluster::build::etcd::settings_of;
 use crate::cluster::build::peer::peer;
 use crate::cluster::gather::requested;
 use crate::cluster::observe::Objects;
 use crate::cluster::pod_state::Stage;
 use crate::cluster::record::VolumeRecord;
+use crate::cluster::resources::{effective, told};
 use crate::cluster::slot::SlotObjects;
 use crate::names::VOLUME_ANNOTATION;
 use crate::requests::effect::{Effect, Kind, News, Object};
@@ -63,6 +65,7 @@ impl Executor<'_> {
             ),
             Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } => Ok(self.take_down(*ordinal)),
             Step::Grow { ordinal, storage, .. } => self.grow(*ordinal, storage),
+            Step::Resize { ordinal, config } => self.resize(*ordinal, config),
             Step::Discard { ordinal, storage } => Ok(self.discard(*ordinal, storage)),
             Step::SetAside { .. } | Step::DropAside { .. } => {
                 Err("old data is kept on the volume itself, and thinned out there".to_owned())
@@ -153,7 +156,7 @@ impl Executor<'_> {
             volume_id: report.volume_id.clone(),
             generation,
             version,
-            config: peer.config.clone(),
+            config: settings_of(&peer.config).to_owned(),
             how: how.clone().into(),
             member: remembered.member.filter(|_| !first),
             cluster: self.memory.cluster.filter(|_| !first),
@@ -214,6 +217,27 @@ impl Executor<'_> {
                 name: name.clone(),
                 uid: claim.uid,
                 storage: to.to_owned(),
+            }],
+        })
+    }
+
+    /// What the pods after this one are made with follows when it has served with that: see [`super::upkeep`].
+    fn resize(&self, ordinal: Ordinal, config: &str) -> Result<Requests, String> {
+        let slot = self.objects.slot(ordinal);
+        let Some(pod) = slot.pod() else {
+            return Err("its pod is gone".to_owned());
+        };
+        let context = self.context_with(config)?;
+        let wanted = context.cluster.pod.resources.clone().unwrap_or_default();
+        let told = told(Some(&wanted));
+        let message = format!("Gave the pod {:?} other resources: {told}", pod.name);
+        Ok(Requests {
+            news: vec![News::done("PodResized", ("Pod", &pod.name), message)],
+            effects: vec![Effect::Resize {
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+                resources: Box::new(effective(&wanted)),
+                config: config.to_owned(),
             }],
         })
     }

@@ -14,8 +14,10 @@ use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::Generation;
 use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 
+use crate::cluster::build::etcd::settings_of;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
+use crate::cluster::resources::OfSet;
 use crate::cluster::slot::{Claim, Owner, Peer};
 use crate::names::{CLAIM_FINALIZER, Names, ROLE_LABEL, VOLUME_ANNOTATION, lacking};
 
@@ -55,6 +57,14 @@ impl Seen {
             slot.set_lacks = lacking(set.metadata.labels.as_ref());
             slot.set_lacks.extend(lacking(of_pods));
             slot.set_reached = reached(set);
+            slot.set_resources = OfSet::read(set);
+            // It may have been told to make its pods with other resources since.
+            if let (Some(peer), Some(config)) = (&mut slot.peer, &slot.set_resources.config)
+                && set.owner_references().iter().any(|owner| owner.uid == peer.uid)
+                && settings_of(config) == settings_of(&peer.config)
+            {
+                peer.config = config.clone();
+            }
         }
         for pod in &self.pods {
             let peer = pod.labels().get(quorate_pod::contract::PEER_LABEL);

@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use quorate_client::{Address, Answers, Port};
 use quorate_core::Memory;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, QuorumView, Spec, Time, Token, Volume};
 
+use crate::cluster::build::etcd::settings_of;
+use crate::cluster::resources::seen;
 use crate::cluster::slot::SlotObjects;
 use crate::names::{CLIENT_PORT, Names, PEER_PORT, scheme};
 
@@ -19,6 +22,8 @@ pub struct Objects {
     pub slots: BTreeMap<Ordinal, SlotObjects>,
     /// Those that run with another configuration may trust a CA that nobody has any more.
     pub lost_ca: bool,
+    /// The resources that are wanted.
+    pub resources: Option<ResourceRequirements>,
 }
 
 impl Objects {
@@ -109,6 +114,10 @@ impl Look<'_> {
             let peer_url = self.names.peer_url(ordinal, self.tls);
             let slot = objects.slot(ordinal);
             let mut view = slot.view(self.names, ordinal, peer_url, self.memory, self.at);
+            if let (Process::Running { config, .. }, Some(pod)) = (&mut view.process, slot.pod()) {
+                let wanted = (self.spec.config.as_str(), objects.resources.as_ref());
+                (*config, view.resize) = seen(config, wanted, &slot.set_resources, &pod.resources);
+            }
             view.status = answers.statuses.remove(&ordinal);
             view.durable = answers.durable.remove(&ordinal);
             if let (Process::Running { .. }, Some(status)) = (&view.process, &view.status) {
@@ -118,8 +127,9 @@ impl Look<'_> {
                     cluster: status.cluster,
                 };
             }
+            let wanted = settings_of(&self.spec.config);
             let another =
-                matches!(&view.process, Process::Running { config, .. } if *config != self.spec.config);
+                matches!(&view.process, Process::Running { config, .. } if settings_of(config) != wanted);
             if objects.lost_ca && another {
                 lost_ca.insert(ordinal);
             }

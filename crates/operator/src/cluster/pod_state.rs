@@ -13,6 +13,8 @@ use quorate_pod::contract::{
     PREPARE_CONTAINER, Passed, REACHED_ANNOTATION, Report, START_ANNOTATION,
 };
 
+use crate::cluster::build::etcd::settings_of;
+use crate::cluster::resources::OfPod;
 use crate::names::{
     CONFIG_ANNOTATION, GENERATION_ANNOTATION, LEFT_BEHIND_LABEL, ROLE_LABEL, VERSION_ANNOTATION, lacking,
 };
@@ -55,6 +57,7 @@ pub struct PodState {
     pub report: Option<Report>,
     /// The number of the last start on its volume, as the gate has written it.
     pub run: Option<u64>,
+    pub resources: OfPod,
 }
 
 /// What a pod was made for.
@@ -106,7 +109,7 @@ impl PodState {
         let floor = Floor::read(floor.as_bytes()).ok();
         let alone = match (&report, &made_for, &floor) {
             (Some(Ok(report)), Some(made), Some(floor)) => {
-                report.passes_alone(&member_of(pod), made.version, &made.config, floor)
+                report.passes_alone(&member_of(pod), made.version, settings_of(&made.config), floor)
             }
             _ => false,
         };
@@ -127,6 +130,7 @@ impl PodState {
             ready: ready(pod),
             report: report.and_then(Result::ok),
             run: passed(pod).and_then(|passed| passed.run),
+            resources: OfPod::read(pod),
         }
     }
 }

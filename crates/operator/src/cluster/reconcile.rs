@@ -121,6 +121,7 @@ async fn look_after(
         fallback: None,
     };
     let mut objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
+    objects.resources = cluster.pod.resources.clone();
     let before = stored.filter(|memory| memory.bootstrap.is_some());
     let before = before.unwrap_or_else(|| recalled(&cluster, names, &objects));
     let before = if kept.taken_up { before } else { before.taken_up() };
@@ -350,7 +351,10 @@ impl Pass<'_> {
         let woken = |w: &Wait| {
             matches!(
                 w.reason,
-                WaitReason::Paused | WaitReason::Preparing | WaitReason::StorageGrowing
+                WaitReason::Paused
+                    | WaitReason::Preparing
+                    | WaitReason::StorageGrowing
+                    | WaitReason::ResourcesChanging
             )
         };
         let at_rest = plan.steps.is_empty() && plan.waits.iter().all(woken);
@@ -487,7 +491,7 @@ fn is_stale(step: &Step, observed: &Observed, now: Time) -> bool {
     let disturbs = step.changes_membership()
         || matches!(
             step,
-            Step::Stop { .. } | Step::SetAside { .. } | Step::MoveLeader { .. }
+            Step::Stop { .. } | Step::SetAside { .. } | Step::MoveLeader { .. } | Step::Resize { .. }
         );
     disturbs && !Guards::all().view(observed, now)
 }

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, Setup, SlotView, Storage,
+    Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, Resize, Setup, SlotView, Storage,
     StorageId, StorageSize, Time, Version, Volume,
 };
 use quorate_pod::contract::{Floor, MemberRef, Report};
@@ -18,6 +18,7 @@ use quorate_pod::contract::{Floor, MemberRef, Report};
 use crate::cluster::gather::bytes;
 use crate::cluster::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
 use crate::cluster::record::VolumeRecord;
+use crate::cluster::resources::OfSet;
 use crate::names::Names;
 
 /// After this long a pod that was refused is made anew, so that it looks again.
@@ -85,6 +86,8 @@ pub struct SlotObjects {
     pub set_lacks: BTreeMap<String, String>,
     /// What its pods are told to be on their volume.
     pub set_reached: Option<Floor>,
+    /// What the template of its ReplicaSet says of resources.
+    pub set_resources: OfSet,
     /// Why its ReplicaSet cannot make a pod.
     pub set_fails: Option<String>,
     /// Its pods, oldest first.
@@ -234,6 +237,8 @@ impl SlotObjects {
             place,
             made_for: self.peer.as_ref().filter(|p| !p.deleting).map(Peer::setup),
             storage: self.storage(),
+            // Against what is wanted: see `observe`.
+            resize: Resize::No,
             process,
             status: None,
             deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),

@@ -15,7 +15,8 @@ use quorate_core::memory::Slot;
 use quorate_core::model::{Generation, Ordinal, Progress};
 use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 
-use crate::cluster::build::{BuildContext, budget, claim, replica_set, service};
+use crate::cluster::build::etcd::settings_of;
+use crate::cluster::build::{BuildContext, budget, claim, pod, replica_set, service};
 use crate::cluster::execute::Requests;
 use crate::cluster::observe::Objects;
 use crate::cluster::record::VolumeRecord;
@@ -177,8 +178,42 @@ fn member(
             .news
             .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
     }
+    refit(context, memory, (ordinal, &name), slot, requests);
     withdraw_addresses(slot, requests);
     record(memory, ordinal, slot, &name, requests);
+}
+
+/// What a member was given while it runs, and has served with since, is what the pods after this one are made for.
+fn refit(
+    context: &BuildContext<'_>,
+    memory: &Memory,
+    (ordinal, name): (Ordinal, &str),
+    slot: &SlotObjects,
+    requests: &mut Requests,
+) {
+    let (Some(peer), Some(set), Some(pod)) = (&slot.peer, &slot.set, slot.pod()) else {
+        return;
+    };
+    let Some(has) = pod.made_for.as_ref().map(|made_for| &made_for.config) else {
+        return;
+    };
+    let serves = memory
+        .slot(ordinal)
+        .served_as
+        .is_some_and(|setup| setup.config == *has);
+    let resized = *has != peer.config && settings_of(has) == settings_of(&peer.config);
+    if let Some(context) = context.with(has).filter(|_| serves && resized && !peer.deleting) {
+        let peer = Peer {
+            config: has.clone(),
+            ..peer.clone()
+        };
+        let pods = (Role::of(memory, ordinal), floor(memory, ordinal, peer.generation));
+        requests.effects.push(Effect::Template {
+            name: name.to_owned(),
+            uid: set.clone(),
+            template: Box::new(pod::template(&context, ordinal, &peer, pods)),
+        });
+    }
 }
 
 /// Takes pods that were left behind out of the Services. Their node may never end them; and as long as a member's name

@@ -89,6 +89,7 @@ fn rules() -> Vec<PolicyRule> {
         rule("", &["persistentvolumeclaims"], &KEEP),
         rule("", &["secrets"], &["list", "watch", "create", "patch", "delete"]),
         rule("", &["pods"], &["list", "watch", "patch", "delete"]),
+        rule("", &["pods/resize"], &["patch"]),
         rule(
             "apps",
             &["replicasets"],

@@ -2,21 +2,27 @@
 //!
 //! Never: an object other than the one that was meant (uids go along); a failure for finding the effect there already.
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
     PropagationPolicy,
 };
 use kube::core::Status;
 use kube::{Client, ResourceExt};
-use quorate_pod::contract::{CLUSTER_LABEL, PEER_LABEL};
+use quorate_pod::contract::{CLUSTER_LABEL, ETCD_CONTAINER, PEER_LABEL};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::names::APP_LABEL;
+use crate::names::{APP_LABEL, CONFIG_ANNOTATION, RESIZE_REFUSED_ANNOTATION};
 use crate::requests::effect::{Amendment, Effect, Kind, Object};
 
 /// Who changes fields, as far as the API server is concerned.
 pub const FIELD_MANAGER: &str = "quorate";
+
+/// What the API server answers where it does not change the resources of a pod that runs: it is older (404, 405), or this
+/// change is none of those that it makes (422). A quota or a lack of rights (403) would keep the next pod from being made as
+/// well: it is told instead.
+const CANNOT_RESIZE: [u16; 3] = [404, 405, 422];
 
 /// How objects are made and replaced, with the name of who does it.
 pub fn as_manager() -> PostParams {
@@ -46,6 +52,12 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
                 .delete(Kind::Claim, name, uid, Some(version.clone()))
                 .await
         }
+        Effect::Resize {
+            name,
+            uid,
+            resources,
+            config,
+        } => requests.resize((name, uid), resources, config).await,
         effect => requests.change(effect).await.map(|()| Did::It),
     }
 }
@@ -117,10 +129,10 @@ impl ApiRequests<'_> {
         }
     }
 
-    /// Everything but making an object and deleting a claim.
+    /// Everything but making an object, deleting a claim and resizing a pod.
     async fn change(&self, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
-            Effect::Create(_) | Effect::DeleteClaim { .. } => Ok(()),
+            Effect::Create(_) | Effect::DeleteClaim { .. } | Effect::Resize { .. } => Ok(()),
             Effect::Apply(object) => self.apply(object).await,
             Effect::Delete { kind, name, uid } => self.delete(*kind, name, uid, None).await.map(drop),
             Effect::Annotate {
@@ -163,6 +175,10 @@ impl ApiRequests<'_> {
                 let resources = json!({"requests": {"storage": storage}});
                 let patch = json!({"metadata": {"uid": uid}, "spec": {"resources": resources}});
                 self.merge(Kind::Claim, name, &patch).await
+            }
+            Effect::Template { name, uid, template } => {
+                let patch = json!({"metadata": {"uid": uid}, "spec": {"template": template}});
+                self.merge(Kind::Set, name, &patch).await
             }
             Effect::Finalizers {
                 name,
@@ -218,13 +234,43 @@ impl ApiRequests<'_> {
         }
     }
 
-    async fn merge(&self, kind: Kind, name: &str, patch: &Value) -> Result<(), kube::Error> {
-        let params = PatchParams {
+    /// Changes the resources of a pod while it runs. Where that cannot be done, it is written on the pod, so that its member
+    /// is restarted in its turn instead.
+    async fn resize(
+        &self,
+        (name, uid): (&str, &str),
+        resources: &ResourceRequirements,
+        config: &str,
+    ) -> Result<Did, kube::Error> {
+        let etcd = json!({"name": ETCD_CONTAINER, "resources": resources});
+        let patch = json!({"metadata": {"uid": uid}, "spec": {"containers": [etcd]}});
+        let (patch, params) = (Patch::Strategic(&patch), self.params());
+        let api = self.api(&Kind::Pod.resource());
+        let resized = api.patch_subresource("resize", name, &params, &patch).await;
+        let (annotation, did) = match resized {
+            Err(error) if CANNOT_RESIZE.iter().any(|code| is(&error, *code)) => {
+                (RESIZE_REFUSED_ANNOTATION, Did::Nothing)
+            }
+            other => other.map(|_| (CONFIG_ANNOTATION, Did::It))?,
+        };
+        let note = json!({"metadata": {"uid": uid, "annotations": {annotation: config}}});
+        match self.merge(Kind::Pod, name, &note).await {
+            // It is gone, or another is there.
+            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Did::Nothing),
+            other => other.map(|()| did),
+        }
+    }
+
+    fn params(&self) -> PatchParams {
+        PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
-        };
+        }
+    }
+
+    async fn merge(&self, kind: Kind, name: &str, patch: &Value) -> Result<(), kube::Error> {
         self.api(&kind.resource())
-            .patch(name, &params, &Patch::Merge(patch))
+            .patch(name, &self.params(), &Patch::Merge(patch))
             .await
             .map(drop)
     }
@@ -255,5 +301,68 @@ mod tests {
         assert!(is(&error, 409));
         let text = error.to_string();
         assert!(text.contains(r#"Service "a-client" is there already"#), "{text}");
+    }
+
+    /// What a resize comes to where the API server answers it with this code, and what was asked of it.
+    async fn resized(code: u16) -> (Result<Did, kube::Error>, Vec<String>) {
+        use std::sync::{Arc, Mutex};
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let answers = tower::service_fn({
+            let asked = asked.clone();
+            move |request: http::Request<kube::client::Body>| {
+                let asked = asked.clone();
+                async move {
+                    let path = request.uri().path().to_owned();
+                    let resizes = path.ends_with("/resize");
+                    asked.lock().unwrap().push(format!("{} {path}", request.method()));
+                    let sent = request.into_body().collect_bytes().await.unwrap();
+                    asked
+                        .lock()
+                        .unwrap()
+                        .push(String::from_utf8_lossy(&sent).into_owned());
+                    let code = if resizes { code } else { 200 };
+                    let body = match code {
+                        200 => json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}),
+                        code => json!({"kind": "Status", "status": "Failure", "message": "no", "code": code}),
+                    };
+                    let body = kube::client::Body::from(body.to_string().into_bytes());
+                    let answer = http::Response::builder().status(code).body(body);
+                    Ok::<_, std::convert::Infallible>(answer.unwrap())
+                }
+            }
+        });
+        let client = Client::new(answers, "n");
+        let effect = Effect::Resize {
+            name: "p".to_owned(),
+            uid: "u".to_owned(),
+            resources: Box::default(),
+            config: "d+r".to_owned(),
+        };
+        let did = apply(&client, "n", &effect).await;
+        let asked = asked.lock().unwrap().clone();
+        (did, asked)
+    }
+
+    #[tokio::test]
+    async fn a_pod_says_that_the_api_server_does_not_resize_it() {
+        let (did, asked) = resized(200).await;
+        assert_eq!((did.ok(), asked.len()), (Some(Did::It), 4));
+        assert!(asked[3].contains("etcd.improbable.io/config"), "{}", asked[3]);
+        assert_eq!(asked[0], "PATCH /api/v1/namespaces/n/pods/p/resize");
+        for code in [404, 405, 422] {
+            let (did, asked) = resized(code).await;
+            assert_eq!(did.ok(), Some(Did::Nothing), "{code}");
+            assert_eq!(asked[2], "PATCH /api/v1/namespaces/n/pods/p");
+            let refused: Value = serde_json::from_str(&asked[3]).unwrap();
+            let annotation = &refused["metadata"]["annotations"][RESIZE_REFUSED_ANNOTATION];
+            assert_eq!(
+                (annotation, &refused["metadata"]["uid"]),
+                (&json!("d+r"), &json!("u"))
+            );
+        }
+        // A quota would keep the next pod from being made, too.
+        let (did, asked) = resized(403).await;
+        assert!(did.is_err_and(|error| is(&error, 403)));
+        assert_eq!(asked.len(), 2, "nothing else is asked");
     }
 }

@@ -8,7 +8,9 @@ use std::fmt;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, Pod, PodTemplateSpec, ResourceRequirements, Secret, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
@@ -61,6 +63,21 @@ pub enum Effect {
         /// How much, as a Kubernetes quantity.
         storage: String,
     },
+    /// Change the resources of etcd's container while its pod runs. If the API server does not do that, the pod says so from
+    /// then on.
+    Resize {
+        name: String,
+        uid: String,
+        resources: Box<ResourceRequirements>,
+        /// The digest of what it runs with then.
+        config: String,
+    },
+    /// Have a ReplicaSet make its pods from this from now on.
+    Template {
+        name: String,
+        uid: String,
+        template: Box<PodTemplateSpec>,
+    },
     /// Set the finalizers of an EtcdPeer, if it is still as it was seen.
     Finalizers {
         name: String,
@@ -84,6 +101,8 @@ impl Effect {
             | Effect::Label { name, .. }
             | Effect::Adopt { name, .. }
             | Effect::Grow { name, .. }
+            | Effect::Resize { name, .. }
+            | Effect::Template { name, .. }
             | Effect::Finalizers { name, .. } => name,
         }
     }
@@ -103,6 +122,8 @@ impl fmt::Display for Effect {
             Effect::Grow { name, storage, .. } => {
                 write!(f, "have PersistentVolumeClaim {name} ask for {storage}")
             }
+            Effect::Resize { name, config, .. } => write!(f, "resize Pod {name} to {config}"),
+            Effect::Template { name, .. } => write!(f, "change the template of ReplicaSet {name}"),
             Effect::Finalizers { name, .. } => write!(f, "set the finalizers of EtcdPeer {name}"),
         }
     }

@@ -149,6 +149,7 @@ impl<'a> Asked<'a> {
             (Did::Nothing, Effect::DeleteClaim { name, .. }) => {
                 self.not_done.insert(format!("PersistentVolumeClaim {name}"))
             }
+            (Did::Nothing, Effect::Resize { name, .. }) => self.not_done.insert(format!("Pod {name}")),
             _ => return,
         };
     }

@@ -20,7 +20,7 @@ use super::follow::Followed;
 use super::secrets::Keeper;
 use super::{Lifetimes, Material, own};
 use crate::cluster::build::BuildContext;
-use crate::cluster::build::etcd::digest;
+use crate::cluster::build::etcd::{digest, settings_of};
 use crate::cluster::execute::Requests;
 use crate::cluster::live::Shared;
 use crate::cluster::observe::Objects;
@@ -283,7 +283,7 @@ fn runs_with_another(objects: &Objects, config: &str) -> bool {
     pods.any(|pod| {
         let made = pod.made_for.as_ref();
         matches!(pod.stage, Stage::Running { .. } | Stage::Passing)
-            && made.is_some_and(|made| made.config != config)
+            && made.is_some_and(|made| settings_of(&made.config) != settings_of(config))
     })
 }
 

@@ -61,7 +61,8 @@ impl World {
             }
             Step::SetAside { ordinal, generation } => self.set_aside(*ordinal, *generation),
             Step::DropAside { ordinal, keep } => self.drop_asides(*ordinal, *keep, queued.late),
-            Step::Grow { .. } | Step::Discard { .. } => {} // A machine has no storage of its own.
+            // A machine has no storage of its own, and gives all it has.
+            Step::Grow { .. } | Step::Discard { .. } | Step::Resize { .. } => {}
         }
     }
 

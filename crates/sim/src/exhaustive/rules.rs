@@ -73,6 +73,7 @@ fn one(case: &Case, observed: &Observed, before: &Memory, step: &Step) -> Result
         Step::DropAside { .. } => Err("there is none".into()),
         Step::Provide { .. } | Step::Withdraw { .. } => Err("every place is there".into()),
         Step::Grow { .. } | Step::Discard { .. } => Err("there is no storage".into()),
+        Step::Resize { .. } => Err("every process has all there is".into()),
         Step::Stop { .. }
         | Step::AddLearner { .. }
         | Step::Promote { .. }

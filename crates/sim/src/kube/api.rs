@@ -114,6 +114,8 @@ pub struct Api {
     pub budgets: Table<PodDisruptionBudget>,
     pub secrets: Table<Secret>,
     pub now: u64,
+    /// It is an older one, which does not change the resources of pods that run.
+    pub refuses_resize: bool,
     versions: u64,
 }
 
@@ -243,6 +245,16 @@ impl Api {
                 return Ok(Did::Nothing);
             }
         }
+        if let Effect::Resize {
+            name,
+            uid,
+            resources,
+            config,
+        } = effect
+        {
+            let did = self.resize((name, uid), resources, config)?;
+            return Ok(if did { Did::It } else { Did::Nothing });
+        }
         match (effect, self.apply_one(effect)) {
             (Effect::Create(_), Err(ApiError::Conflict)) => Ok(Did::Nothing),
             (_, result) => result.map(|()| Did::It),
@@ -352,6 +364,8 @@ impl Api {
                     requests.insert("storage".to_owned(), Quantity(storage.clone()));
                 })
             }
+            Effect::Resize { .. } => Ok(()), // Done already.
+            Effect::Template { name, uid, template } => self.change_template((name, uid), template),
             Effect::Finalizers {
                 name,
                 uid,

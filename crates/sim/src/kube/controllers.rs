@@ -10,11 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::{Resource, ResourceExt};
 use quorate_api::crd::EtcdPeer;
 use quorate_core::model::Generation;
+use quorate_operator::cluster::build::etcd;
 use quorate_operator::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
 use quorate_pod::contract::{FORMAT, Found, How, PEER_LABEL, REACHED_ANNOTATION, Report, START_ANNOTATION};
 use quorate_pod::rules::Way;
 
 use super::kubelet::{Phase, Running};
+use super::resources::{Memory, STARVED};
 use super::volume::{AtGate, Purpose, Volume, is_blank};
 use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::{As, Place};
@@ -77,7 +79,7 @@ impl KubeWorld {
                     }]),
                     ..ObjectMeta::default()
                 },
-                // What is in it is what this model plays, but for its settings.
+                // What is in it is what this model plays, but for its settings and resources.
                 spec: template.spec.clone(),
                 status: None,
             };
@@ -228,7 +230,7 @@ impl KubeWorld {
                         member: self.names.member_ref(ordinal),
                         generation: Generation(note(GENERATION_ANNOTATION).parse().unwrap_or(0)),
                         version,
-                        config: note(CONFIG_ANNOTATION),
+                        config: etcd::settings_of(&note(CONFIG_ANNOTATION)).to_owned(),
                         reached: note(REACHED_ANNOTATION),
                     },
                     settings: settings_of(&pod),
@@ -244,10 +246,12 @@ impl KubeWorld {
                     dead_until: None,
                     files: None,
                     trusts: None,
+                    memory: Memory::of(&pod),
                     told: None,
                 };
                 self.pods.insert(uid.clone(), running);
             }
+            self.notice_resize(&uid, &pod);
             let (shown, ends) = (now + self.rng.u64(1..20), now + self.rng.u64(1..6));
             let Some(running) = self.pods.get_mut(&uid) else {
                 continue;
@@ -277,7 +281,7 @@ impl KubeWorld {
             return;
         }
         for (uid, pod) in &mut self.pods {
-            let told = Some((pod.phase.clone(), pod.report.clone()));
+            let told = Some((pod.phase.clone(), pod.report.clone(), pod.memory.clone()));
             if pod.ghost || pod.dead_until.is_some() || pod.told == told {
                 continue;
             }
@@ -341,6 +345,7 @@ impl KubeWorld {
             }
             return true;
         }
+        self.resize_pod(pod);
         if pod.due > now {
             return true;
         }
@@ -522,7 +527,9 @@ impl KubeWorld {
             pod.phase = Phase::Hanging { since: now, first };
             return;
         }
-        let started = if crashes || pod.settings == Settings::End {
+        let started = if self.starves(pod) {
+            Err(STARVED)
+        } else if crashes || pod.settings == Settings::End {
             Err("exit 2")
         } else {
             self.etcd.start(place, generation, &flags, pod.purpose.version)

@@ -43,6 +43,7 @@ pub fn run(seed: u64, dies_after: Option<u32>, log: bool) -> Course {
         tls: false,
         paused: false,
         storage: 1,
+        memory: 256,
     });
     let first = changes
         .next()

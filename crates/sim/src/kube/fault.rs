@@ -15,6 +15,7 @@ use quorate_operator::requests::effect::{Effect, Kind};
 use super::kubelet::Phase;
 use super::operator::{KINDS, Operator};
 use super::release::Release;
+use super::resources::LIMITS;
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};
 use crate::fault::change_pending;
@@ -176,7 +177,8 @@ impl KubeWorld {
     }
 
     fn edit(&mut self) {
-        match self.rng.u8(..13) {
+        match self.rng.u8(..16) {
+            13..16 => self.wants.memory = LIMITS[self.rng.usize(..LIMITS.len())],
             11..13 => {
                 let all = [Settings::Good, Settings::End, Settings::Hang];
                 self.wants.settings = all[self.rng.usize(..all.len())];
@@ -472,6 +474,7 @@ impl KubeWorld {
         }
         self.wants.paused = false;
         self.wants.settings = Settings::Good;
+        self.wants.memory = self.wants.memory.max(256);
         self.apply_wants();
     }
 }

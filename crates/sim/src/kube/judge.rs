@@ -4,10 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::ResourceExt;
 use quorate_core::model::{MemberId, Ordinal};
 use quorate_core::plan::BlockReason;
 use quorate_operator::cluster::pass::stored;
+use quorate_operator::names::CONFIG_ANNOTATION;
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::{Phase, Running};
@@ -59,6 +61,7 @@ impl KubeWorld {
 
     /// An operator that sees all claims as they are takes away no pod with which the data of a member goes.
     pub(super) fn judge_effect(&mut self, me: &Operator, effect: &Effect) {
+        self.judge_resize(me, effect);
         let Effect::Delete { kind, name, uid } = effect else {
             return;
         };
@@ -188,15 +191,19 @@ impl KubeWorld {
         if self.pods.values().filter(|p| runs(p)).count() != wanted {
             return Some("not every pod runs etcd".to_owned());
         }
-        let configs: std::collections::BTreeSet<&str> =
-            self.pods.values().map(|p| p.purpose.config.as_str()).collect();
-        let newest = api
-            .peers
-            .live
-            .values()
-            .map(|p| p.spec.start.clone().unwrap_or_default().config);
-        let newest: std::collections::BTreeSet<String> = newest.collect();
-        if configs.len() != 1 || newest.len() != 1 {
+        let configs: BTreeSet<&str> = self.pods.values().map(|p| p.purpose.config.as_str()).collect();
+        let template = |s: &ReplicaSet| {
+            s.spec
+                .clone()?
+                .template?
+                .metadata?
+                .annotations?
+                .remove(CONFIG_ANNOTATION)
+        };
+        let next: BTreeSet<Option<String>> = api.sets.live.values().map(|s| template(s)).collect();
+        let now = api.pods.live.values();
+        let now = now.map(|p| p.annotations().get(CONFIG_ANNOTATION).cloned());
+        if configs.len() != 1 || next.len() != 1 || now.collect::<BTreeSet<_>>() != next {
             return Some("not all run with one configuration".to_owned());
         }
         let budget = api.budgets.live.contains_key(&self.names.cluster);
@@ -216,6 +223,9 @@ impl KubeWorld {
         };
         if let Some(claim) = api.claims.live.values().find(|c| !asks(c)) {
             return Some(format!("claim {} does not ask for {size}", claim.name_any()));
+        }
+        if let Some(other) = self.other_limit() {
+            return Some(other);
         }
         let going = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
             c.metadata.deletion_timestamp.is_some()

@@ -11,6 +11,7 @@ use quorate_pod::contract::{ETCD_CONTAINER, LOOK_CONTAINER, PREPARE_CONTAINER, P
 use serde_json::{Value, json};
 
 use super::api::time;
+use super::resources::{Memory, STARVED};
 use super::tls::Trusts;
 use super::volume::{Purpose, Through};
 use crate::user::Settings;
@@ -89,8 +90,9 @@ pub struct Running {
     pub files: Option<Arc<Secret>>,
     /// What its process trusts.
     pub trusts: Option<Trusts>,
+    pub memory: Memory,
     /// What the API server was last told of.
-    pub told: Option<(Phase, Option<Report>)>,
+    pub told: Option<(Phase, Option<Report>, Memory)>,
 }
 
 fn container(name: &str, state: Value, last: Option<Value>) -> Value {
@@ -164,7 +166,8 @@ impl Running {
             Phase::Ended {
                 at, why, backs_off, ..
             } => {
-                let end = json!({"terminated": {"exitCode": 1, "message": why, "finishedAt": time(*at)}});
+                let reason = if why == STARVED { STARVED } else { "Error" };
+                let end = json!({"terminated": {"exitCode": 1, "message": why, "reason": reason, "finishedAt": time(*at)}});
                 if *backs_off {
                     etcd = waiting("CrashLoopBackOff");
                     last = Some(end);
@@ -178,12 +181,16 @@ impl Running {
             self.phase,
             Phase::Launching { .. } | Phase::Running { .. } | Phase::Hanging { .. } | Phase::Ended { .. }
         );
+        let mut etcd = container(ETCD_CONTAINER, etcd, last);
+        let (resources, mut conditions) = self.memory.status();
+        etcd["resources"] = resources;
+        conditions.push(json!({"type": "Ready", "status": if self.runs() { "True" } else { "False" }}));
         json!({
             "phase": if up { "Running" } else { "Pending" },
             "podIP": self.ip(),
             "initContainerStatuses": inits,
-            "containerStatuses": [container(ETCD_CONTAINER, etcd, last)],
-            "conditions": [{"type": "Ready", "status": if self.runs() { "True" } else { "False" }}],
+            "containerStatuses": [etcd],
+            "conditions": conditions,
         })
     }
 }

@@ -126,6 +126,10 @@ impl Operator {
         self.lag[2] == 0
     }
 
+    pub(super) fn sees_pods_now(&self) -> bool {
+        self.lag[4] == 0
+    }
+
     fn covers(&self, now: u64) -> bool {
         now + EFFECT < self.tenure
     }

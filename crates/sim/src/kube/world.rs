@@ -68,6 +68,8 @@ pub struct Wants {
     pub reason: u8,
     /// How large the volumes are, in GiB.
     pub storage: u32,
+    /// The memory limit, in MiB; none if 0.
+    pub memory: u32,
     pub settings: Settings,
     /// Members speak TLS, with certificates that quorate makes.
     pub tls: bool,
@@ -146,12 +148,14 @@ impl KubeWorld {
             version: versions[rng.usize(..versions.len())],
             reason: 0,
             storage: 1,
+            memory: [0, 256, 512][rng.usize(..3)],
             settings: Settings::Good,
             tls: seed.is_multiple_of(6),
             paused: false,
         };
         let trouble = Trouble::of(&mut rng);
         let mut world = KubeWorld::of(etcd, rng, wants, trouble, log);
+        world.api.refuses_resize = world.rng.u8(..4) == 0;
         world.log.event(
             "world",
             format_args!("seed {seed}: {:?}, {:?}", world.wants, world.trouble),
@@ -235,6 +239,7 @@ impl KubeWorld {
                 "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": format!("{}Gi", self.wants.storage)}}}},
                 "forceRedeploymentReason": format!("r{}", self.wants.reason),
                 "options": {"snapshotCount": self.wants.settings.snapshot_count()},
+                "podTemplate": super::resources::pod_template(self.wants.memory),
                 "paused": self.wants.paused,
                 "tls": tls,
             },

@@ -33,7 +33,7 @@ fn each_gets_them_in_its_turn_and_nobody_is_stopped() {
     let mut f = wanting_more();
     for n in [2, 1, 0] {
         let step = format!("give member {n} other resources");
-        assert_eq!(f.steps(), [step.clone()]);
+        assert_eq!(f.steps(), std::slice::from_ref(&step));
         // It does not show yet, and then for long.
         assert_eq!(f.later(Duration::from_secs(1)).steps(), [""; 0]);
         assert_eq!(f.later(pace::SAME_START).steps(), [step]);

@@ -4,11 +4,12 @@
 //! each start anew: what is written into a pod is out of date when the pod is made again.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
-use quorate_api::Quantity;
+use quorate_api::{PodTemplate, Quantity};
 use quorate_core::model::{Ordinal, Version};
 use sha2::{Digest, Sha256};
 
 use super::BuildContext;
+use crate::cluster::resources::told;
 use crate::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, scheme};
 
 /// Where the certificates of a member are mounted.
@@ -89,13 +90,38 @@ pub fn threads(resources: Option<&ResourceRequirements>) -> Option<EnvVar> {
 
 /// The digest of what members run with, besides their version and their place.
 pub fn digest(context: &BuildContext<'_>) -> String {
+    let settings = settings(context);
+    match context.cluster.pod.resources.as_ref() {
+        Some(resources) => format!("{settings}+{}", hash(0, [told(Some(resources))])),
+        None => settings,
+    }
+}
+
+/// The part of a digest that a member is restarted for in any case. The rest are its resources, which may change while it
+/// runs.
+pub fn settings_of(config: &str) -> &str {
+    config.split_once('+').map_or(config, |(settings, _)| settings)
+}
+
+fn settings(context: &BuildContext<'_>) -> String {
     let mut parts = arguments(context, Ordinal(0));
-    parts.push(serde_json::to_string(&context.cluster.pod).unwrap_or_default());
+    // They change while a member runs, but for the threads that it was started with.
+    let resources = context.cluster.pod.resources.as_ref();
+    let pod = PodTemplate {
+        resources: None,
+        ..context.cluster.pod.clone()
+    };
+    parts.push(serde_json::to_string(&pod).unwrap_or_default());
+    parts.extend(threads(resources).and_then(|env| Some(format!("{}={}", env.name, env.value?))));
     parts.extend(context.cluster.force_redeployment_reason.clone());
     // etcd reads whom it trusts when it starts; what it shows itself, at each handshake.
     parts.extend(context.trusted.map(|trusted| format!("trusted={trusted}")));
+    hash(context.images.revision, parts)
+}
+
+fn hash(revision: u32, parts: impl IntoIterator<Item = String>) -> String {
     let mut hash = Sha256::new();
-    hash.update(context.images.revision.to_le_bytes());
+    hash.update(revision.to_le_bytes());
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);

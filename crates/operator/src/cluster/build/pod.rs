@@ -219,7 +219,7 @@ fn prepare(context: &BuildContext<'_>, ordinal: Ordinal, peer: &Peer) -> Contain
         format!("--volume={VOLUME_PATH}"),
         format!("--generation={}", peer.generation.0),
         format!("--version={}", peer.version),
-        format!("--config={}", peer.config),
+        format!("--config={}", etcd::settings_of(&peer.config)),
         "--pod-uid=$(POD_UID)".to_owned(),
         format!("--member={}", context.names.member_ref(ordinal)),
         format!("--go={GO_PATH}"),

@@ -80,6 +80,7 @@ pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> 
         set_role: Some("voter".to_owned()),
         set_lacks: BTreeMap::new(),
         set_reached: None,
+        set_resources: Default::default(),
         set_fails: None,
         pods: Vec::new(),
     };
@@ -337,4 +338,70 @@ fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
     });
     let set = set.expect("a ReplicaSet");
     assert!(set.contains("--snapshot-count=777"), "{set}");
+}
+
+/// A cluster whose members are to have these resources.
+fn with_resources(resources: serde_json::Value) -> Ground0 {
+    let mut ground = Ground0::new();
+    ground.cluster.pod.resources = Some(serde_json::from_value(resources).unwrap());
+    ground
+}
+
+#[test]
+fn a_resize_changes_the_pod_and_says_on_it_what_it_runs_with() {
+    let ground = with_resources(json!({"limits": {"memory": "1Gi"}}));
+    let (context, memory, mut objects) = (ground.context(), Memory::default(), Objects::default());
+    let step = |config: String| Step::Resize {
+        ordinal: Ordinal(0),
+        config,
+    };
+    let asked = |objects: &Objects, config: String| {
+        let executor = Executor {
+            context: &context,
+            memory: &memory,
+            objects,
+        };
+        executor.effects(&step(config))
+    };
+    let wanted = etcd::digest(&context);
+    assert!(asked(&objects, wanted.clone()).is_err(), "there is no pod");
+    let running = slot(&[etcd_in(json!({"running": {}}))], None);
+    objects.slots.insert(Ordinal(0), running);
+    assert!(asked(&objects, "another".to_owned()).is_err());
+    let requests = asked(&objects, wanted.clone()).unwrap();
+    let [
+        Effect::Resize {
+            uid,
+            resources,
+            config,
+            ..
+        },
+    ] = &requests.effects[..]
+    else {
+        panic!("{requests:?}");
+    };
+    assert_eq!((uid.as_str(), config), (UID, &wanted));
+    let requested = "the API server requests it as well";
+    assert_eq!(resources.requests, resources.limits, "{requested}");
+    assert_eq!(requests.news[0].reason, "PodResized");
+}
+
+#[test]
+fn resources_are_no_reason_for_a_restart_but_the_threads_they_allow_are() {
+    let digest = |ground: &Ground0| etcd::settings_of(&etcd::digest(&ground.context())).to_owned();
+    let of = |cpu: &str, memory: &str| {
+        let limits = json!({"cpu": cpu, "memory": memory});
+        digest(&with_resources(json!({"limits": limits})))
+    };
+    assert_eq!(of("1", "1Gi"), of("1500m", "2Gi"));
+    assert_ne!(of("1", "1Gi"), of("2", "1Gi"), "another number of threads");
+    assert_ne!(of("1", "1Gi"), digest(&Ground0::new()), "a number of threads");
+    let memory = with_resources(json!({"limits": {"memory": "1Gi"}}));
+    assert_eq!(digest(&memory), digest(&Ground0::new()));
+    let whole = etcd::digest(&memory.context());
+    assert_ne!(
+        whole,
+        etcd::digest(&Ground0::new().context()),
+        "but another change"
+    );
 }

@@ -43,6 +43,7 @@ fn slot(pods: &[Value]) -> SlotObjects {
         set_role: None,
         set_lacks: BTreeMap::new(),
         set_reached: None,
+        set_resources: Default::default(),
         set_fails: None,
         pods: Vec::new(),
     };

@@ -1,0 +1,109 @@
+//! CPU and memory that change while members run.
+
+use quorate_tests::etcd;
+use quorate_tests::kube::cluster::{KubeCluster, condition, manifest, members, text};
+use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::said;
+use quorate_tests::kube::traffic::Traffic;
+use serde_json::{Value, json};
+
+const MEMBERS: [&str; 3] = ["c-0", "c-1", "c-2"];
+
+fn set(cluster: &KubeCluster<'_>, resources: &Value) {
+    let patched = cluster.patch(&json!({"podTemplate": {"resources": resources}}));
+    assert!(patched.status.success(), "{}", said(&patched));
+}
+
+fn etcd_of(statuses: &Value) -> Value {
+    let all = statuses.as_array().into_iter().flatten();
+    let etcd = { all }.find(|c| c["name"] == "etcd").cloned();
+    etcd.unwrap_or_default()
+}
+
+/// What the node says that etcd of a member has: the memory limit and the CPU request.
+fn has(cluster: &KubeCluster<'_>, member: &str) -> (String, String) {
+    let pod = cluster.pod(member).unwrap_or_default();
+    let resources = etcd_of(&pod["status"]["containerStatuses"])["resources"].clone();
+    (
+        text(&resources["limits"]["memory"]),
+        text(&resources["requests"]["cpu"]),
+    )
+}
+
+/// The pod of each member, and how often its containers were started.
+fn lives(cluster: &KubeCluster<'_>) -> Vec<(String, i64)> {
+    let life = |member: &str| {
+        let pod = cluster.pod(member).unwrap_or_default();
+        let restarts = etcd_of(&pod["status"]["containerStatuses"])["restartCount"].as_i64();
+        (text(&pod["metadata"]["uid"]), restarts.unwrap_or(-1))
+    };
+    MEMBERS.map(life).to_vec()
+}
+
+#[test]
+fn other_resources_reach_one_member_after_the_other_without_a_restart() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("resources");
+    let yaml = manifest("c", 3, &version) + "  maintenance: {rollingChanges: true}\n";
+    let cluster = namespace.create("c", &yaml);
+    let before = cluster.await_ready(3, &version);
+    let began = lives(&cluster);
+    let traffic = Traffic::start(&cluster);
+    let wanted =
+        json!({"requests": {"cpu": "30m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "640Mi"}});
+    traffic.planned("other resources", || {
+        set(&cluster, &wanted);
+        let more = ("640Mi".to_owned(), "30m".to_owned());
+        let mut order: Vec<&str> = Vec::new();
+        namespace.wait_for("other resources at each member", || {
+            let done = MEMBERS.into_iter().filter(|m| has(&cluster, m) == more);
+            order.extend(done.filter(|m| !order.contains(m)).collect::<Vec<_>>());
+            (order.len() == 3).then_some(())
+        });
+        assert_eq!(order, ["c-2", "c-1", "c-0"], "the highest number first");
+        cluster.await_ready(3, &version);
+    });
+    traffic.verdict();
+    assert_eq!(lives(&cluster), began, "nobody was restarted");
+    assert_eq!(members(&cluster.get()), members(&before));
+    for member in MEMBERS {
+        let set = namespace.json(&["replicaset", member]).expect("its ReplicaSet");
+        let spec = &set["spec"]["template"]["spec"];
+        let init = &spec["initContainers"][0]["resources"];
+        assert_eq!(etcd_of(&spec["containers"])["resources"], wanted, "{member}");
+        assert_eq!(*init, wanted, "{member}: the next pod has them as well");
+    }
+
+    // Less than etcd uses is not put into effect, and reaches nobody else.
+    let little =
+        json!({"requests": {"cpu": "30m", "memory": "6Mi"}, "limits": {"cpu": "1", "memory": "7Mi"}});
+    set(&cluster, &little);
+    let shown = cluster.wait_for("what keeps it", |c| {
+        let progress = condition(c, "Progressing").filter(|p| p["reason"] == "ResourcesChanging");
+        progress.is_some_and(|p| text(&p["message"]).contains("below current usage"))
+    });
+    assert_eq!(shown["status"]["readyReplicas"], 3);
+    let asked = |member: &str| {
+        let pod = cluster.pod(member).unwrap_or_default();
+        text(&etcd_of(&pod["spec"]["containers"])["resources"]["limits"]["memory"])
+    };
+    let mut limits = MEMBERS.map(asked);
+    limits.sort();
+    assert_eq!(limits, ["640Mi", "640Mi", "7Mi"], "one is asked");
+    set(&cluster, &wanted);
+    cluster.await_ready(3, &version);
+    assert_eq!(MEMBERS.map(asked), ["640Mi"; 3]);
+    assert_eq!(lives(&cluster), began, "nobody was restarted");
+
+    // Another quality of service is had by restarts only.
+    let guaranteed =
+        json!({"requests": {"cpu": "300m", "memory": "640Mi"}, "limits": {"cpu": "300m", "memory": "640Mi"}});
+    set(&cluster, &guaranteed);
+    cluster.await_other_pods(&began.iter().map(|(uid, _)| Some(uid.clone())).collect::<Vec<_>>());
+    cluster.await_ready(3, &version);
+    assert_eq!(members(&cluster.get()), members(&before));
+    for member in MEMBERS {
+        let class = cluster.pod(member).map(|p| text(&p["status"]["qosClass"]));
+        assert_eq!(class.as_deref(), Some("Guaranteed"), "{member}");
+    }
+}
