@@ -169,7 +169,12 @@ pub fn plan_with(
     }
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
-    let decided = decided || pass.repair() || pass.restart_unproven() || pass.restart_stuck();
+    let steps = pass.steps();
+    let repairs = !decided && pass.repair();
+    // A repair may wait for the very member that does not serve.
+    let waits = !decided && pass.steps() == steps;
+    let restarts = waits && (pass.restart_unproven() || pass.restart_stuck());
+    let decided = decided || repairs || restarts;
     if spec.frozen.is_some() {
         // Who is missing has been lost: nothing else is changed.
         let _ = decided || pass.grow();

@@ -66,13 +66,15 @@ fn other_resources_reach_one_member_after_the_other_without_a_restart() {
     traffic.verdict();
     assert_eq!(lives(&cluster), began, "nobody was restarted");
     assert_eq!(members(&cluster.get()), members(&before));
-    for member in MEMBERS {
-        let set = namespace.json(&["replicaset", member]).expect("its ReplicaSet");
-        let spec = &set["spec"]["template"]["spec"];
-        let init = &spec["initContainers"][0]["resources"];
-        assert_eq!(etcd_of(&spec["containers"])["resources"], wanted, "{member}");
-        assert_eq!(*init, wanted, "{member}: the next pod has them as well");
-    }
+    namespace.wait_for("the next pods are made with them as well", || {
+        let next = |member: &&str| {
+            let set = namespace.json(&["replicaset", member]).unwrap_or_default();
+            let spec = &set["spec"]["template"]["spec"];
+            let init = &spec["initContainers"][0]["resources"];
+            etcd_of(&spec["containers"])["resources"] == wanted && *init == wanted
+        };
+        MEMBERS.iter().all(next).then_some(())
+    });
 
     // Less than etcd uses is not put into effect, and reaches nobody else.
     let little =

@@ -81,6 +81,11 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// How many steps are planned by now.
+    pub fn steps(&self) -> usize {
+        self.plan.steps.len()
+    }
+
     pub fn step(&mut self, step: Step) {
         self.plan.steps.push(step);
     }

@@ -294,9 +294,23 @@ impl Pass<'_> {
         !matches!(view.process, Process::Stopped { .. }) && serves
     }
 
+    /// While a cluster forms nobody has served as what the first members were started as, either. If one does not for long, it
+    /// is nothing to go back to.
+    fn forget_what_never_served(&mut self) {
+        let (good, forming) = (self.good(), self.memory.cluster.is_none());
+        let hangs = |o: Ordinal| {
+            let runs = self.view(o).and_then(runs);
+            runs.is_some() && runs == good && self.ill_for_long(o)
+        };
+        if forming && self.ordinals().into_iter().any(hangs) {
+            self.memory.good = None;
+        }
+    }
+
     /// Stops a voter that does not serve, and never has as what it runs, if it should run as something else: because that
     /// was rejected, or the user took it back. True if it does.
     pub fn restart_unproven(&mut self) -> bool {
+        self.forget_what_never_served();
         // Without a quorum, one that is disturbed and runs can wait for others to come up; one that lost its data cannot come up.
         let waits = |o: Ordinal| self.quorum().is_none() && !(self.stopped(o) && self.not_lost(o));
         let other = self.memory.disturbance.as_ref().map(|d| d.ordinal);

@@ -106,12 +106,12 @@ impl KubeWorld {
         }
     }
 
-    /// Is it on record what the cluster last served with? That goes with an EtcdCluster that somebody deletes, and is known
-    /// again once all members have served as the next one wants.
+    /// Is it on record what the cluster last served with? Nothing has while it forms. And that goes with an EtcdCluster that
+    /// somebody deletes, and is known again once all members have served as the next one wants.
     fn knows_what_served(&self) -> bool {
         let resource = self.api.clusters.live.get(&self.names.cluster);
         let memory = resource.and_then(|resource| stored(resource).ok()?);
-        memory.is_some_and(|memory| memory.good.is_some())
+        memory.is_some_and(|memory| memory.good.is_some() && memory.cluster.is_some())
     }
 
     /// A person does what a block asks for: changes what does not serve. If it would by now, saying so again is a change.

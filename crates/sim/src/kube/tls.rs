@@ -290,13 +290,14 @@ impl KubeWorld {
             self.certificates.learn(secret);
             self.ca_lost |= secret.annotations().contains_key(STRANGERS_ANNOTATION);
         }
-        let mut shown = Vec::new();
+        let (mut shown, mut ghosts) = (Vec::new(), BTreeSet::new());
         let running = self.pods.values().filter(|p| p.runs() && p.dead_until.is_none());
         for pod in running {
             if let (Some(files), Some(trusts)) = (&pod.files, &pod.trusts) {
                 let server = self.certificates.signer(files, SERVER);
                 let peer = self.certificates.signer(files, PEER);
                 shown.push((Place(pod.ordinal.0), trusts.clone(), server, peer));
+                ghosts.extend(pod.ghost.then_some(Place(pod.ordinal.0)));
             }
         }
         let mut refused = BTreeSet::new();
@@ -315,7 +316,9 @@ impl KubeWorld {
                 refused.insert(((*a).min(Place::SITE), (*a).max(Place::SITE)));
             }
         }
-        if refused.is_empty() {
+        // Nobody knows of a process whose pod was deleted by force, so nobody waits for it.
+        let known = |(a, b): &&(Place, Place)| !ghosts.contains(a) && !ghosts.contains(b);
+        if !refused.iter().any(|pair| known(&pair)) {
             let strangers = authority.is_some_and(|s| s.annotations().contains_key(STRANGERS_ANNOTATION));
             self.ca_lost &= strangers;
         } else if self.ca_lost {

@@ -460,3 +460,22 @@ fn one_of_three_that_hangs_goes_back_while_another_is_gone() {
     }
     assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
 }
+
+/// The settings it was made with never served: nobody goes back to them once they are corrected.
+#[test]
+fn first_members_that_hang_are_started_with_corrected_settings() {
+    let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };
+    let mut f = Fixture::empty(2);
+    want(&mut f, V, "bad");
+    assert_eq!(pass(&mut f, hangs).steps.len(), 2);
+    for n in 0..2 {
+        f.view(n).volume = Fixture::healthy(2).view(n).volume.clone();
+    }
+    want(&mut f, V, "c");
+    for _ in 0..700 {
+        pass(&mut f, hangs);
+    }
+    for n in 0..2 {
+        assert_eq!(runs(&mut f, n), Some((V, "c".to_owned())));
+    }
+}

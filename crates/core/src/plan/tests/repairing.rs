@@ -5,7 +5,20 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::{Mark, Slot};
 use crate::model::*;
-use crate::plan::{BlockReason, Step};
+use crate::plan::{BlockReason, Step, pace};
+
+/// A claim is being deleted, and the member that hangs is needed to replace its member.
+#[test]
+fn one_that_does_not_serve_is_restarted_although_another_is_to_be_replaced() {
+    let mut f = Fixture::healthy(3);
+    f.plan();
+    f.view(1).deletion_pending = true;
+    f.view(2).status = None;
+    f.plan();
+    let plan = f.later(pace::STUCK.0).plan();
+    let steps: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
+    assert_eq!(steps, ["stop member 2"]);
+}
 
 #[test]
 fn a_wiped_member_is_removed_and_comes_back_under_a_new_id() {
