@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::check;
-use crate::memory::{Change, ChangeKind, Mark};
+use crate::memory::{Change, ChangeKind, Disturbance, Mark};
 use crate::model::*;
 use crate::plan::tests::fixture::{Fixture, id, o, url};
 use crate::plan::{Plan, StartHow, Step, WriteBefore};
@@ -260,6 +260,39 @@ fn stops() {
     let mut f = Fixture::healthy(3);
     f.memory.slots.values_mut().for_each(|s| s.member = None);
     assert_eq!(broken(&f, vec![stop(2), stop(1)], |_| {}), [5]);
+}
+
+/// With too little memory a member ends, as if it were stopped.
+#[test]
+fn resources() {
+    let resize = |n, config: &str| Step::Resize {
+        ordinal: o(n),
+        config: config.to_owned(),
+    };
+    let turn = |n| {
+        move |m: &mut crate::Memory| {
+            m.disturbance = Some(Disturbance {
+                ordinal: o(n),
+                since: Time(100_000),
+                settle: false,
+                again: false,
+            })
+        }
+    };
+    let mut f = Fixture::healthy(3);
+    assert_eq!(
+        broken(&f, vec![resize(2, "c")], turn(2)),
+        [5],
+        "nobody asked for it"
+    );
+    (0..3).for_each(|n| f.view(n).resize = Resize::Possible);
+    assert_eq!(broken(&f, vec![resize(2, "c")], turn(2)), [0; 0]);
+    assert_eq!(broken(&f, vec![resize(2, "another")], turn(2)), [5]);
+    assert_eq!(broken(&f, vec![resize(2, "c")], |_| {}), [5], "not remembered");
+    assert_eq!(broken(&f, vec![resize(2, "c"), resize(1, "c")], turn(2)), [5, 5]);
+    f.kill(1);
+    let why = "only one of the others is healthy";
+    assert_eq!(broken(&f, vec![resize(2, "c")], turn(2)), [5], "{why}");
 }
 
 #[test]
