@@ -339,7 +339,15 @@ impl<'a> Pass<'a> {
     /// Plans a start, unless it is too soon after the last one or the ground cannot.
     pub fn start(&mut self, ordinal: Ordinal, how: super::StartHow) {
         let Some(view) = self.view(ordinal) else { return };
-        if let Some(why) = &view.cannot_start {
+        // What was once planned for a volume that is yet to join binds nobody. First members keep to what was decided
+        // for them, so that they are of one version.
+        let joins = matches!(how, super::StartHow::Join { .. });
+        let setup = self.setup(ordinal, joins);
+        let slot = self.memory.slot(ordinal);
+        // It may have been given something else while it ran, and ended for that.
+        let of_another =
+            view.made_for.as_ref() == Some(&setup) && slot.started.as_ref().is_some_and(|s| *s != setup);
+        if let Some(why) = view.cannot_start.as_ref().filter(|_| !of_another) {
             let name = self.spec.member_name(ordinal);
             self.block(
                 BlockReason::CannotStart,
@@ -348,11 +356,6 @@ impl<'a> Pass<'a> {
             );
             return;
         }
-        // What was once planned for a volume that is yet to join binds nobody. First members keep to what was decided
-        // for them, so that they are of one version.
-        let joins = matches!(how, super::StartHow::Join { .. });
-        let setup = self.setup(ordinal, joins);
-        let slot = self.memory.slot(ordinal);
         // Only a process that ended by itself is waited for: one that was stopped on purpose is started at once.
         let (asked, how_it_ended) = match &view.process {
             Process::Stopped { last: Some(exit) } => (exit.asked, exit.how.clone()),

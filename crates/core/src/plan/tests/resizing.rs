@@ -88,6 +88,20 @@ fn one_that_is_ended_with_them_goes_back_and_no_other_gets_them() {
     assert_eq!(f.plan().steps, [back]);
 }
 
+/// Its place is for what served until it has served with the others for a while.
+#[test]
+fn one_that_is_ended_with_them_is_started_in_the_place_that_it_has() {
+    let mut f = wanting_more();
+    f.plan();
+    f.kill(2);
+    let view = f.view(2);
+    (view.made_for, view.resize) = (Some(setup(V)), Resize::No);
+    view.cannot_start = Some("it needs more memory".to_owned());
+    let steps = f.later(Duration::from_secs(1)).steps();
+    assert_eq!(steps, ["start member 2 (g0) from its data, etcd 3.6.1"]);
+    assert_eq!(f.memory.slot(o(2)).started, Some(setup(V)));
+}
+
 #[test]
 fn what_is_not_changed_while_they_run_comes_with_a_restart() {
     let mut f = wanting_more();
