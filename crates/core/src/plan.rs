@@ -123,6 +123,7 @@ pub fn plan_with(
     let observed = &judged(spec, observed, memory, guards);
     let mut pass = Pass::new(spec, observed, memory, now, guards);
     pass.tell_deletions();
+    pass.tell_no_room();
     let corrupt = pass.tell_alarms();
     if let Some(frozen) = &spec.frozen {
         pass.block(frozen.reason, None, frozen.detail.clone());

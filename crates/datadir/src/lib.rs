@@ -41,7 +41,7 @@ pub use examine::inspect::{Inspection, Received, SnapFileFound, inspect, inspect
 pub use examine::look::{Db, Identity, Look, db_path, look};
 pub use examine::status::{Status, status};
 pub use examine::verify::{MemberVerdict, Verdict, verify, verify_member};
-pub use files::aside::move_aside;
+pub use files::aside::{move_aside, room_of};
 pub use files::durable;
 pub use files::lock::{Attempt, DbLock};
 pub use mvcc::{HashKv, KeyValue, Lease, Numbers, Revision, RowKey, Source, bucket, hash_kv, meta};

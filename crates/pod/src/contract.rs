@@ -87,6 +87,9 @@ pub struct Report {
     pub replay_limit: Option<u32>,
     /// How many sets of old data lie aside.
     pub asides: u32,
+    /// The room they take on the volume.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub aside_bytes: u64,
     /// The member that the volume belongs to, once etcd was let through on it for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub belongs_to: Option<MemberRef>,
@@ -100,6 +103,13 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_index: Option<u64>,
 }
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
+/// In the words of a gate that refuses a start because too much old data lies aside.
+pub const NO_ROOM_ASIDE: &str = "sets of old data lie in";
 
 /// What is known to be on a volume. The gate lets nothing through on one that has less: it was put back to an earlier state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

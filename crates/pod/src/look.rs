@@ -47,6 +47,7 @@ pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
             _ => None,
         };
         let entry = record.as_ref().map(|record| record.entry(looking.generation));
+        let (asides, aside_bytes) = aside::count(&layout).unwrap_or((u32::MAX, 0));
         Report {
             format: FORMAT,
             volume_id: record
@@ -63,7 +64,8 @@ pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
             last_index: None,
             started: entry.and_then(|entry| entry.started),
             replay_limit: None,
-            asides: aside::count(&layout).unwrap_or(u32::MAX),
+            asides,
+            aside_bytes,
             belongs_to: record.and_then(|record| record.belongs_to),
         }
     };
@@ -97,9 +99,11 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
         },
         _ => None,
     };
+    let (asides, aside_bytes) = aside::count(layout)?;
     Ok(Report {
         replay_limit,
-        asides: aside::count(layout)?,
+        asides,
+        aside_bytes,
         ..told(&record, fresh_id, generation, data)
     })
 }
@@ -148,6 +152,7 @@ pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data)
         started: entry.started,
         replay_limit: None,
         asides: 0,
+        aside_bytes: 0,
         epoch: entry.epoch,
         run: entry.run,
         last_index,

@@ -216,6 +216,7 @@ impl Case {
         };
         SlotView {
             resize: Default::default(),
+            no_room_aside: None,
             peer_url: Place(n as u32).url(),
             volume,
             marks: None,
@@ -248,6 +249,7 @@ impl Case {
         let wanted = self.slots.len().max(self.replicas as usize);
         let blank = |n: usize| SlotView {
             resize: Default::default(),
+            no_room_aside: None,
             peer_url: Place(n as u32).url(),
             volume: Volume::Empty,
             marks: None,

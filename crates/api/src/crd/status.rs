@@ -66,6 +66,12 @@ pub struct MemberStatus {
     /// How much of that file is in use, in bytes; defragmentation frees the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db_size_in_use: Option<i64>,
+    /// How many sets of old data lie aside on its volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asides: Option<i64>,
+    /// The room that they take, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aside_bytes: Option<i64>,
 }
 
 /// What is known of a member's pod and process.

@@ -43,6 +43,9 @@ pub struct SlotView {
     pub leftovers: Vec<Generation>,
     /// How many sets of old data of this slot lie aside.
     pub asides: u32,
+    /// Why no more can be set aside, where the ground does that by itself and says so.
+    #[serde(default)]
+    pub no_room_aside: Option<String>,
     /// Whether there is anything to start a process in.
     pub place: Place,
     /// What the place was made for. `None` where one place does for all, and while there is none.

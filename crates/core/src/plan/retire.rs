@@ -127,6 +127,16 @@ impl Pass<'_> {
         self.step(Step::SetAside { ordinal, generation });
     }
 
+    /// Says whose replacement waits until somebody makes room, where the ground sets data aside by itself.
+    pub fn tell_no_room(&mut self) {
+        for ordinal in self.ordinals() {
+            if let Some(why) = self.view(ordinal).and_then(|view| view.no_room_aside.clone()) {
+                let detail = format!("{}: {why}", self.spec.member_name(ordinal));
+                self.block(BlockReason::NoRoomAside, Some(ordinal), detail);
+            }
+        }
+    }
+
     /// Old data goes only when the slot serves again, or is no longer wanted while a quorum is well.
     fn thin_out(&mut self, ordinal: Ordinal) {
         let Some(view) = self.view(ordinal) else { return };

@@ -66,6 +66,32 @@ fn rename(from: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
+/// Files counted of a directory, at most.
+const FILES_MAX: usize = 10_000;
+
+/// The room that a directory takes on its disk, as far as it can be read and within [`FILES_MAX`].
+pub fn room_of(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let (mut open, mut bytes, mut files) = (vec![directory.to_owned()], 0_u64, 0);
+    while let Some(path) = open.pop() {
+        for entry in path.read_dir().into_iter().flatten().flatten() {
+            files += 1;
+            if files > FILES_MAX {
+                return bytes;
+            }
+            // Of links, not of what they lead to.
+            let Ok(found) = entry.path().symlink_metadata() else {
+                continue;
+            };
+            bytes = bytes.saturating_add(found.blocks().saturating_mul(512));
+            if found.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

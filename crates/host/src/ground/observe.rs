@@ -226,6 +226,7 @@ impl Ground {
             made_for: None,
             storage: None,
             resize: Resize::No,
+            no_room_aside: None,
             process,
             status: None,
             deletion_pending: false,

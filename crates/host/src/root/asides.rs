@@ -2,15 +2,14 @@
 //!
 //! In: the root. Out: a list for the status. Never: a look that takes longer the more there is (it is bounded).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Root;
 
-/// Sets listed at most, and files counted of each.
+/// Sets listed at most.
 const SETS_MAX: usize = 64;
-const FILES_MAX: usize = 10_000;
 
 /// The old data of a member, as a whole directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,34 +26,12 @@ pub(crate) fn list(root: &Root) -> Vec<Aside> {
     let paths = entries.map(|entry| entry.path()).take(SETS_MAX);
     let mut all: Vec<Aside> = paths
         .map(|path| Aside {
-            bytes: room(&path),
+            bytes: quorate_datadir::room_of(&path),
             path,
         })
         .collect();
     all.sort_by(|a, b| a.path.cmp(&b.path));
     all
-}
-
-fn room(directory: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let (mut open, mut bytes, mut files) = (vec![directory.to_owned()], 0_u64, 0);
-    while let Some(path) = open.pop() {
-        for entry in path.read_dir().into_iter().flatten().flatten() {
-            files += 1;
-            if files > FILES_MAX {
-                return bytes;
-            }
-            // Of links, not of what they lead to.
-            let Ok(found) = entry.path().symlink_metadata() else {
-                continue;
-            };
-            bytes = bytes.saturating_add(found.blocks().saturating_mul(512));
-            if found.is_dir() {
-                open.push(entry.path());
-            }
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

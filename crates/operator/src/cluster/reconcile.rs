@@ -308,12 +308,15 @@ impl Pass<'_> {
             return Ok(SOONEST);
         }
         let trouble = kept.trouble.clone();
+        let slots = self.objects.slots.iter();
+        let asides = slots.filter_map(|(o, slot)| Some((*o, slot.asides()?))).collect();
         let seen = Seen {
             names: self.names,
             spec: &self.spec,
             observed: &observed,
             plan: &plan,
             memory: &memory,
+            asides: &asides,
             peers: self.view.seen.peers.len(),
             generation: self.resource.metadata.generation,
             warnings: &self.warnings,

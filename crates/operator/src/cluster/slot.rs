@@ -13,7 +13,7 @@ use quorate_core::model::{
     Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, Resize, Setup, SlotView, Storage,
     StorageId, StorageSize, Time, Version, Volume,
 };
-use quorate_pod::contract::{Floor, MemberRef, Report};
+use quorate_pod::contract::{Floor, MemberRef, NO_ROOM_ASIDE, Report};
 
 use crate::cluster::gather::bytes;
 use crate::cluster::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
@@ -234,6 +234,7 @@ impl SlotObjects {
             // Kept on the volume itself, and thinned out there.
             leftovers: Vec::new(),
             asides: 0,
+            no_room_aside: self.no_room_aside(),
             place,
             made_for: self.peer.as_ref().filter(|p| !p.deleting).map(Peer::setup),
             storage: self.storage(),
@@ -247,6 +248,19 @@ impl SlotObjects {
             ran: report.and_then(|r| r.started.as_ref()).map(|s| s.version),
             replay_limit: report.and_then(|r| r.replay_limit),
         }
+    }
+
+    fn no_room_aside(&self) -> Option<String> {
+        match &self.pod()?.stage {
+            Stage::Refused(why) if why.contains(NO_ROOM_ASIDE) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// How many sets of old data lie aside on its volume, and the room they take, as its pod saw it.
+    pub fn asides(&self) -> Option<(u32, u64)> {
+        let report = self.pod()?.report.as_ref()?;
+        Some((report.asides, report.aside_bytes)).filter(|(asides, _)| (1..u32::MAX).contains(asides))
     }
 
     /// A member that needs more memory than it may have is not helped by another volume.

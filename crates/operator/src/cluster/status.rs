@@ -3,6 +3,8 @@
 //! In: the last status, what was seen, what is planned. Out: the next status. Never: members forgotten because nobody
 //! answers; a condition that changes without its reason; a new status for a change nobody would care about.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as K8sTime};
 use quorate_api::crd::{ClusterStatus, MemberStatus, PeerStatus};
 use quorate_core::model::{Observed, Ordinal, SlotView, Spec, Version, quorum};
@@ -21,6 +23,8 @@ pub struct Seen<'a> {
     pub observed: &'a Observed,
     pub plan: &'a Plan,
     pub memory: &'a Memory,
+    /// What lies aside on the volumes of members: how many sets of old data, and the room they take.
+    pub asides: &'a BTreeMap<Ordinal, (u32, u64)>,
     /// How many EtcdPeers there are.
     pub peers: usize,
     /// The generation of the EtcdCluster.
@@ -89,8 +93,12 @@ impl Seen<'_> {
                     _ => now.or(before),
                 }
             };
+            let name = self.name_of(m);
+            let aside = self.names.ordinal(&name).and_then(|o| self.asides.get(&o));
             MemberStatus {
-                name: self.name_of(m),
+                asides: aside.map(|(sets, _)| i64::from(*sets)),
+                aside_bytes: aside.and_then(|(_, bytes)| i64::try_from(*bytes).ok()),
+                name,
                 healthy: Some(answer.is_some_and(|s| s.healthy)),
                 learner: Some(m.learner),
                 leader: Some(quorum.leader == Some(m.id)),

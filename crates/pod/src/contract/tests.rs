@@ -19,6 +19,7 @@ fn report(volume: Found) -> Report {
         }),
         replay_limit: Some(6),
         asides: 2,
+        aside_bytes: 8192,
         belongs_to: None,
         epoch: Epoch(0),
         run: None,
@@ -52,7 +53,7 @@ fn a_report_in_letters() {
     let text = report.to_message();
     assert_eq!(
         text,
-        r#"{"format":1,"volumeId":"0123456789abcdef0123456789abcdef","freshId":false,"generation":3,"volume":{"data":{"member":"8e9e05c52164694d","cluster":"00000000000000ab"}},"fired":false,"blank":false,"started":{"version":"3.6.1","config":"c1"},"replayLimit":6,"asides":2}"#
+        r#"{"format":1,"volumeId":"0123456789abcdef0123456789abcdef","freshId":false,"generation":3,"volume":{"data":{"member":"8e9e05c52164694d","cluster":"00000000000000ab"}},"fired":false,"blank":false,"started":{"version":"3.6.1","config":"c1"},"replayLimit":6,"asides":2,"asideBytes":8192}"#
     );
     assert_eq!(Report::read(text.as_bytes()).unwrap(), report);
     let newer = text.replace("\"asides\"", "\"added\":{\"later\":1},\"asides\"");

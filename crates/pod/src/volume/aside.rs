@@ -15,6 +15,7 @@ use quorate_datadir::{durable, move_aside};
 use super::judge::{Data, judge};
 use super::layout::Layout;
 use crate::Error;
+use crate::contract::NO_ROOM_ASIDE;
 use crate::error::{data, file};
 
 /// How many asides there may be; with more to come, a start is refused.
@@ -40,9 +41,11 @@ pub(crate) fn list(layout: &Layout) -> Result<Vec<PathBuf>, Error> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// How many asides there are.
-pub(crate) fn count(layout: &Layout) -> Result<u32, Error> {
-    Ok(u32::try_from(list(layout)?.len()).unwrap_or(u32::MAX))
+/// How many asides there are, and the room they take.
+pub(crate) fn count(layout: &Layout) -> Result<(u32, u64), Error> {
+    let all = list(layout)?;
+    let room = all.iter().map(|aside| quorate_datadir::room_of(aside));
+    Ok((u32::try_from(all.len()).unwrap_or(u32::MAX), room.sum()))
 }
 
 /// Generations older than `present` that lie where data lives.
@@ -72,8 +75,8 @@ pub(crate) fn has_room(layout: &Layout, present: Generation) -> Result<(), Error
     Err(Error::refused(
         layout.root(),
         format!(
-            "{there} sets of old data lie in {} and {more} more would join them, at most {MOST} may; \
-             delete those that nobody needs",
+            "{there} {NO_ROOM_ASIDE} {} and {more} more would join them, at most {MOST} may; delete those that nobody \
+             needs",
             asides.display()
         ),
     ))
@@ -169,7 +172,8 @@ mod tests {
         assert_eq!(names(&layout), ["g10-1", "g11-7"]);
         assert!(layout.asides().join("mine").exists());
         thin(&layout, Generation(12)).unwrap();
-        assert_eq!(count(&layout).unwrap(), 2);
+        let (sets, room) = count(&layout).unwrap();
+        assert!(sets == 2 && room > 0, "{room} bytes");
     }
 
     #[test]
@@ -193,7 +197,7 @@ mod tests {
         let error = has_room(&layout, Generation(5)).unwrap_err();
         assert_eq!(error.exit_code(), 3);
         assert!(error.to_string().contains("delete those"), "{error}");
-        assert_eq!(count(&layout).unwrap(), 4);
+        assert_eq!(count(&layout).unwrap().0, 4);
         thin(&layout, Generation(5)).unwrap();
         assert_eq!(names(&layout), ["g3-1"], "one more is to come");
         has_room(&layout, Generation(5)).unwrap();

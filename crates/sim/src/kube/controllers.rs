@@ -422,6 +422,7 @@ impl KubeWorld {
                     started: entry.and_then(|e| e.started),
                     replay_limit: None,
                     asides: volume.asides as u32,
+                    aside_bytes: 0,
                     belongs_to: volume.record.as_ref().and_then(|r| r.belongs_to.clone()),
                 });
                 self.reached("stage", "LookedInVain");

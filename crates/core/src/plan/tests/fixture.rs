@@ -111,6 +111,7 @@ impl Fixture {
             storage: None,
             asides: 0,
             resize: Resize::No,
+            no_room_aside: None,
             process: Process::Stopped { last: None },
             status: None,
             deletion_pending: false,

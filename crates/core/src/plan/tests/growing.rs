@@ -252,6 +252,16 @@ fn one_that_was_removed_before_its_id_was_noted_is_stopped_too_and_its_place_can
 }
 
 #[test]
+fn a_ground_that_has_no_room_for_old_data_is_told() {
+    let mut f = Fixture::healthy(3);
+    f.kill(2).view(2).no_room_aside = Some("4 sets of old data".to_owned());
+    f.view(2).place = Place::Preparing { why: String::new() };
+    let plan = f.plan();
+    assert_eq!(plan.blocks[0].reason.name(), "NoRoomAside");
+    assert_eq!(plan.blocks[0].detail, "t-2: 4 sets of old data");
+}
+
+#[test]
 fn members_nobody_here_added_are_left_alone_and_hold_up_changes() {
     let mut f = Fixture::healthy(3);
     let stranger = Listed {

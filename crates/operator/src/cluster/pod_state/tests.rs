@@ -22,6 +22,7 @@ pub(crate) fn report(volume: Found, started: Option<(&str, &str)>) -> Report {
         }),
         replay_limit: None,
         asides: 0,
+        aside_bytes: 0,
         belongs_to: None,
         epoch: Epoch(0),
         run: None,

@@ -288,6 +288,23 @@ fn a_member_that_is_short_of_memory_is_said_to_be() {
 }
 
 #[test]
+fn what_lies_aside_is_counted_and_a_gate_that_finds_no_room_for_more_says_so() {
+    let mut status = at_the_gate(&Report {
+        asides: 4,
+        aside_bytes: 8192,
+        ..report(data(), Some(("3.6.1", "config-0")))
+    });
+    let of = |status: &Value| slot(std::slice::from_ref(status));
+    assert_eq!(of(&status).asides(), Some((4, 8192)));
+    assert_eq!(view(&of(&status), &known()).no_room_aside, None);
+    let why = format!("refused: 4 {NO_ROOM_ASIDE} /var/lib/etcd/aside");
+    status["initContainerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 3, "message": why}});
+    let told = view(&of(&status), &known()).no_room_aside;
+    assert!(told.is_some_and(|told| told.contains("/var/lib/etcd/aside")));
+    assert_eq!(slot(&[]).asides(), None);
+}
+
+#[test]
 fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_looked_at_again() {
     let belongs_to = |name: &str| Some(format!("ns/{name}").parse().unwrap());
     let of = |name| {
