@@ -195,6 +195,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             backup,
             _lock: lock,
         };
+        asides::delete_dropped(&supervision.ground.root);
         supervision.asides = asides::list(&supervision.ground.root);
         if let Some(Err(error)) = unregistered {
             supervision.line(format!(

@@ -42,6 +42,16 @@ impl Pass<'_> {
         })
     }
 
+    /// Is a member disturbed, and more than that its resources are to change? Others that do not serve need not wait for that.
+    pub fn disturbed(&self) -> Option<Ordinal> {
+        let disturbed = self.memory.disturbance.as_ref().map(|d| d.ordinal);
+        let serves = |o: Ordinal| {
+            let status = self.view(o).and_then(|view| view.status.as_ref());
+            status.is_some_and(|s| s.healthy)
+        };
+        disturbed.filter(|o| !(serves(*o) && self.awaits_resize(*o)))
+    }
+
     /// Says what is being done with the member whose turn it is. What was asked for and does not show is asked for again.
     pub fn tell_disturbed(&mut self, ordinal: Ordinal) {
         let name = self.spec.member_name(ordinal);
@@ -56,6 +66,10 @@ impl Pass<'_> {
             && self.awaits_resize(ordinal)
         {
             return self.resize_process(ordinal);
+        }
+        if self.awaits_resize(ordinal) {
+            let detail = format!("{name} has yet to be given its other resources");
+            return self.wait(WaitReason::ResourcesChanging, Some(ordinal), detail);
         }
         let detail = format!("{name} is being restarted");
         self.wait(WaitReason::MemberStarting, Some(ordinal), detail);

@@ -113,6 +113,7 @@ impl Pass<'_> {
             let as_it_served = view.made_for.is_some() && view.made_for == self.back(ordinal);
             if as_it_served && self.stopped(ordinal) {
                 let slot = self.slot_mut(ordinal);
+                // Every other time, that is: see `takes_wanted`.
                 slot.fails = slot.fails.max(pace::GOOD_TRIES) | 1;
             }
         }
@@ -313,8 +314,7 @@ impl Pass<'_> {
         self.forget_what_never_served();
         // Without a quorum, one that is disturbed and runs can wait for others to come up; one that lost its data cannot come up.
         let waits = |o: Ordinal| self.quorum().is_none() && !(self.stopped(o) && self.not_lost(o));
-        let other = self.memory.disturbance.as_ref().map(|d| d.ordinal);
-        let other = other.filter(|o| !waits(*o));
+        let other = self.disturbed().filter(|o| !waits(*o));
         let another = |o: Ordinal| other.is_some_and(|other| other != o);
         let found = self
             .ordinals()

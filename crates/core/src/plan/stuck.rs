@@ -8,7 +8,8 @@ use crate::model::{Ordinal, Process, Time};
 impl Pass<'_> {
     /// Restarts one that has been stuck for long, while the others are a quorum. True if it does.
     pub fn restart_stuck(&mut self) -> bool {
-        let of_another = |o: Ordinal| self.memory.disturbance.as_ref().is_some_and(|d| d.ordinal != o);
+        let disturbed = self.disturbed();
+        let of_another = |o: Ordinal| disturbed.is_some_and(|other| other != o);
         let stuck = self.voters().into_iter().find_map(|voter: Known| {
             let restartable = |o: &Ordinal| !of_another(*o) && !self.deletion_pending(*o);
             let ordinal = voter.ordinal.filter(restartable)?;

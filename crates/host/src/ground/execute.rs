@@ -17,6 +17,7 @@ use crate::ground::Ground;
 use crate::ground::build::Arguments;
 use crate::ground::manifest;
 use crate::ground::observe::aside_name;
+use crate::root::asides;
 use crate::run::evidence;
 use crate::run::launch::Launch;
 use crate::run::volume_record::VolumeRecord;
@@ -58,7 +59,7 @@ impl Ground {
                 StepResult::Done
             }
             Step::SetAside { ordinal, generation } => done(self.set_aside(*ordinal, *generation).await),
-            Step::DropAside { ordinal, keep } => done(self.drop_asides(*ordinal, *keep).await),
+            Step::DropAside { ordinal, keep } => done(self.drop_asides(*ordinal, *keep)),
             Step::AddLearner { .. }
             | Step::Promote { .. }
             | Step::Remove { .. }
@@ -260,19 +261,14 @@ impl Ground {
         quorate_datadir::move_aside(&volume, &target).map_err(failed)
     }
 
-    async fn drop_asides(&mut self, ordinal: Ordinal, keep: u32) -> Result<(), Error> {
+    fn drop_asides(&mut self, ordinal: Ordinal, keep: u32) -> Result<(), Error> {
         let asides = self.root.asides();
         let all = self
             .asides(&self.name(ordinal))
             .map_err(|source| Error::file("list", &asides, source))?;
         let surplus = all.len().saturating_sub(keep as usize);
-        for oldest in all.into_iter().take(surplus) {
-            let path = oldest.clone();
-            // Gigabytes take a while to go, and the members must be looked at meanwhile.
-            let deleted = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&path)).await;
-            let deleted = deleted.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-            deleted.map_err(|source| Error::file("delete", &oldest, source))?;
-        }
+        asides::drop_sets(&self.root, &all[..surplus])?;
+        asides::delete_dropped(&self.root);
         Ok(())
     }
 }

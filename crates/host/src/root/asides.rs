@@ -1,12 +1,14 @@
-//! Old data that was set aside: what there is of it, and how much room it takes.
+//! Old data that was set aside: what there is of it, how much room it takes, and how it goes.
 //!
-//! In: the root. Out: a list for the status. Never: a look that takes longer the more there is (it is bounded).
+//! In: the root. Out: a list for the status. Never: a look that takes longer the more there is (it is bounded); somebody who
+//! waits until gigabytes are deleted.
 
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Root;
+use crate::{Error, Root};
 
 /// Sets listed at most.
 const SETS_MAX: usize = 64;
@@ -18,6 +20,28 @@ pub struct Aside {
     pub path: PathBuf,
     /// The room it takes on the disk.
     pub bytes: u64,
+}
+
+/// Where sets go that nobody needs any more: they count for nothing there. What is left of them is listed, too.
+const DROPPED: &str = ".dropped";
+
+/// Takes these sets out of the way. [`delete_dropped`] deletes them.
+pub(crate) fn drop_sets(root: &Root, sets: &[PathBuf]) -> Result<(), Error> {
+    let dropped = root.asides().join(DROPPED);
+    std::fs::create_dir_all(&dropped).map_err(|source| Error::file("create", &dropped, source))?;
+    for set in sets {
+        let target = dropped.join(set.file_name().unwrap_or_default());
+        std::fs::rename(set, target).map_err(|source| Error::file("move", set, source))?;
+    }
+    Ok(())
+}
+
+/// Deletes what was dropped, and what is left of earlier times, in a thread of its own. What cannot be deleted stays listed.
+pub(crate) fn delete_dropped(root: &Root) -> Option<JoinHandle<std::io::Result<()>>> {
+    let dropped = root.asides().join(DROPPED);
+    dropped
+        .exists()
+        .then(|| std::thread::spawn(move || std::fs::remove_dir_all(dropped)))
 }
 
 /// All of it, by name. What cannot be read is left out.
@@ -51,5 +75,22 @@ mod tests {
         let all = list(&root);
         assert!(all[0].path.ends_with("c-0-g0-5") && all[1].path.ends_with("c-1-g0-77"));
         assert!((100_000..1_000_000).contains(&all[1].bytes), "{all:?}");
+    }
+
+    #[test]
+    fn what_is_dropped_is_out_of_the_way_at_once_and_deleted_also_after_a_kill() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path()).unwrap();
+        let sets = ["c-0-g0-5", "c-0-g1-6"].map(|name| root.asides().join(name));
+        for set in &sets {
+            std::fs::create_dir_all(set.join("member")).unwrap();
+        }
+        drop_sets(&root, &sets[..1]).unwrap();
+        let paths = |root: &Root| list(root).into_iter().map(|aside| aside.path).collect::<Vec<_>>();
+        assert_eq!(paths(&root), [root.asides().join(DROPPED), sets[1].clone()]);
+        // The next one to come deletes what is left.
+        delete_dropped(&root).unwrap().join().unwrap().unwrap();
+        assert_eq!(paths(&root), [sets[1].clone()]);
+        assert!(delete_dropped(&root).is_none());
     }
 }

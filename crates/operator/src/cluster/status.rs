@@ -14,6 +14,9 @@ use quorate_core::{Memory, Plan};
 use crate::cluster::memory_text;
 use crate::names::Names;
 
+/// How many blocks a condition tells besides the first.
+const BLOCKS_MAX: usize = 8;
+
 /// What a status is made from.
 #[derive(Debug)]
 pub struct Seen<'a> {
@@ -197,7 +200,7 @@ impl Seen<'_> {
                 kind: "Blocked",
                 status: Some(block.is_some()),
                 reason: block.map_or(StatusReason::NotBlocked.name(), |b| b.reason.name()),
-                message: block.map_or(String::new(), |b| b.detail.clone()),
+                message: self.blocks(),
             },
         ];
         if !self.warnings.is_empty() {
@@ -209,6 +212,20 @@ impl Seen<'_> {
             });
         }
         all.into_iter().map(|holds| self.condition(holds, last)).collect()
+    }
+
+    /// All that stops the plan: the first in its words, the others after it under their names.
+    fn blocks(&self) -> String {
+        let mut blocks = self.plan.blocks.iter();
+        let mut told: Vec<String> = blocks.next().map(|b| b.detail.clone()).into_iter().collect();
+        let more = blocks.len().saturating_sub(BLOCKS_MAX);
+        told.extend(
+            blocks
+                .take(BLOCKS_MAX)
+                .map(|b| format!("{}: {}", b.reason.name(), b.detail)),
+        );
+        told.extend((more > 0).then(|| format!("and {more} more")));
+        told.join("; ")
     }
 
     fn steps(&self) -> String {
@@ -375,6 +392,11 @@ fn condition(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use quorate_core::model::{Time, Token};
+    use quorate_core::plan::{Block, BlockReason};
+
     use super::*;
 
     #[test]
@@ -427,6 +449,78 @@ mod tests {
             "it was False before"
         );
         assert_eq!(next.conditions[..2], last.conditions[..2]);
+    }
+
+    #[test]
+    fn what_stops_a_plan_is_the_same_in_the_condition_the_events_and_the_metrics() {
+        use crate::requests::events::come_to_block;
+        use crate::runtime::figures::Figures;
+        let (names, asides, memory) = (Names::of("n", "c"), BTreeMap::new(), Memory::default());
+        let spec = Spec {
+            name: "c".to_owned(),
+            replicas: 3,
+            version: Version::new(3, 6, 1),
+            config: String::new(),
+            storage: None,
+            paused: false,
+            accept_rolled_back: None,
+            frozen: None,
+            manifest: None,
+            fallback: None,
+        };
+        let observed = Observed {
+            at: Time(0),
+            fresh_token: Token(String::new()),
+            slots: BTreeMap::new(),
+            quorum: None,
+            login_refused: None,
+            last: None,
+            lost_ca: Default::default(),
+        };
+        for pair in BlockReason::ALL.windows(2) {
+            let block = |reason: &BlockReason, n| Block {
+                reason: *reason,
+                member: Some(Ordinal(n)),
+                detail: format!("detail {n}"),
+            };
+            let plan = Plan {
+                blocks: vec![block(&pair[0], 0), block(&pair[1], 1)],
+                ..Plan::default()
+            };
+            let seen = Seen {
+                names: &names,
+                spec: &spec,
+                observed: &observed,
+                plan: &plan,
+                memory: &memory,
+                asides: &asides,
+                peers: 3,
+                generation: Some(1),
+                warnings: &[],
+                trouble: None,
+                now: jiff::Timestamp::from_second(1).unwrap(),
+            };
+            let figures = Figures::default();
+            figures.seen(&names, &spec, &observed, &plan);
+            let metrics = figures.text(true, &BTreeMap::new());
+            let status = seen.cluster(&ClusterStatus::default());
+            let blocked = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
+            let told = format!("detail 0; {}: detail 1", pair[1].name());
+            assert_eq!(
+                (blocked.reason.as_str(), &blocked.message),
+                (pair[0].name(), &told)
+            );
+            let events = come_to_block(&names, &plan, &mut Default::default());
+            let events: BTreeSet<&str> = events.iter().map(|news| news.reason).collect();
+            assert_eq!(events, pair.iter().map(|reason| reason.name()).collect());
+            for reason in pair {
+                let line = format!(
+                    "quorate_cluster_blocks{{namespace=\"n\",cluster=\"c\",reason=\"{}\"}} 1",
+                    reason.name()
+                );
+                assert!(metrics.lines().any(|l| l == line), "{line} is not in {metrics}");
+            }
+        }
     }
 
     #[test]

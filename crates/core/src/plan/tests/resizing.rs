@@ -102,6 +102,19 @@ fn one_that_is_ended_with_them_is_started_in_the_place_that_it_has() {
     assert_eq!(f.memory.slot(o(2)).started, Some(setup(V)));
 }
 
+/// A node may put it off for long.
+#[test]
+fn another_that_hangs_is_restarted_meanwhile() {
+    let mut f = wanting_more();
+    f.plan();
+    f.view(2).resize = Resize::UnderWay {
+        why: "Deferred".to_owned(),
+    };
+    f.view(1).status = None;
+    f.plan();
+    assert_eq!(f.later(pace::STUCK.0).steps(), ["stop member 1"]);
+}
+
 #[test]
 fn what_is_not_changed_while_they_run_comes_with_a_restart() {
     let mut f = wanting_more();
