@@ -65,7 +65,13 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 );
             }
         }
-        let (others, healthy) = voters_but(case.observed, Some(id));
+        let (others, mut healthy) = voters_but(case.observed, Some(id));
+        // Who trusts only a lost CA cannot be heard, though a quorum answers.
+        if trusts_lost_ca(case, ordinal) && case.observed.quorum.is_some() {
+            let unheard =
+                |o: &&Ordinal| **o != ordinal && trusts_lost_ca(case, **o) && voter_in(case, **o).is_some();
+            healthy += case.observed.lost_ca.iter().filter(unheard).count();
+        }
         // One or two members that are all there should be cannot do without any; a third one that is missing can be waited for.
         let few = others <= 1 && healthy == others && case.spec.replicas <= 2;
         if !few && !majority(healthy, others + 1) {
@@ -124,17 +130,6 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
         Process::Running { config, .. } => Some(config),
         _ => None,
     };
-    let lost = |ordinal: &Ordinal| {
-        let unheard = |o| {
-            case.observed
-                .slots
-                .get(o)
-                .is_some_and(|slot| slot.status.is_none())
-        };
-        case.observed.lost_ca.contains(ordinal)
-            && unheard(ordinal)
-            && runs_with(ordinal).is_some_and(|config| *config != case.spec.config)
-    };
     let stops = case.plan.steps.iter().filter_map(|step| match step {
         Step::Stop { ordinal, .. } => Some(*ordinal),
         _ => None,
@@ -145,7 +140,7 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
     {
         return;
     }
-    if stops.iter().any(|ordinal| !lost(ordinal)) {
+    if stops.iter().any(|ordinal| !trusts_lost_ca(case, *ordinal)) {
         return refuse(found, 5, "a member stopped while no quorum answers");
     }
     if !stops.is_empty() && case.spec.paused {
@@ -165,6 +160,15 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
         );
         refuse(found, 17, what);
     }
+}
+
+/// Does its process trust only CAs that are lost, and does not answer?
+fn trusts_lost_ca(case: Case<'_>, ordinal: Ordinal) -> bool {
+    let view = case.observed.slots.get(&ordinal);
+    let unheard = view.filter(|view| view.status.is_none() && case.observed.lost_ca.contains(&ordinal));
+    unheard.is_some_and(
+        |view| matches!(&view.process, Process::Running { config, .. } if *config != case.spec.config),
+    )
 }
 
 /// Does it not serve, as what it never served as? Then it may stop if it cannot be part of a quorum that is not seen: it is

@@ -1,12 +1,15 @@
 //! Members whose processes trust only CAs that nobody has any more. They show certificates of another CA by now, so they
-//! refuse each other and everyone else: no quorum will be seen under which they could be restarted one by one. A start
-//! from a member's own data is safe at any time, and the quorum is lost already.
+//! refuse each other and everyone else: mostly no quorum will be seen under which they could be restarted one by one. A
+//! start from a member's own data is safe at any time, and the quorum is lost already. Where only the CA for clients is
+//! lost, members still reach each other, and a quorum is seen through those that were restarted: the others follow one by
+//! one.
 //!
 //! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted.
 
-use super::pass::Pass;
+use super::pass::{Known, Pass};
 use super::{Step, WaitReason, pace};
-use crate::model::{Ordinal, Process, Time};
+use crate::guard::Counted;
+use crate::model::{MemberId, Ordinal, Process, Time};
 
 impl Pass<'_> {
     /// While no quorum answers: restarts one of them, and all others once that one runs as wanted.
@@ -41,6 +44,18 @@ impl Pass<'_> {
         }
         let (ordinal, since) = first;
         self.disturb_and_stop(ordinal, since, false);
+    }
+
+    /// Those besides `member`. Who trusts only a lost CA cannot be heard; but a quorum answers through those that can, so it is
+    /// taken to serve.
+    pub fn others_heard_or_not(&self, member: MemberId) -> Counted {
+        let unheard = |k: &Known| k.ordinal.is_some_and(|o| self.trusts_lost_ca(o).is_some());
+        let others = self.voters().into_iter().filter(|k| k.listed.id != member);
+        let others: Vec<Known> = others.collect();
+        Counted {
+            voters: others.len(),
+            healthy: others.iter().filter(|k| k.healthy || unheard(k)).count(),
+        }
     }
 
     /// Since when its process runs, if that trusts only CAs that are lost and does not answer.

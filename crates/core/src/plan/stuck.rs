@@ -18,7 +18,11 @@ impl Pass<'_> {
         let Some((member, ordinal, since)) = stuck else {
             return false;
         };
-        if !self.guards.restart(self.others(member)) {
+        let others = match self.trusts_lost_ca(ordinal) {
+            Some(_) => self.others_heard_or_not(member),
+            None => self.others(member),
+        };
+        if !self.guards.restart(others) {
             return false;
         }
         self.disturb_and_stop(ordinal, since, true);

@@ -19,6 +19,28 @@ fn running(f: &mut Fixture, n: u32, version: Version) {
     f.memory.slots.get_mut(&o(n)).unwrap().served_as = Some(setup(version));
 }
 
+/// The CA for clients is lost: members still reach each other, and one that was restarted is heard.
+#[test]
+fn those_that_trust_a_lost_ca_are_restarted_one_by_one_though_a_quorum_answers() {
+    let mut f = Fixture::healthy(3);
+    f.plan();
+    f.spec.config = "new".to_owned();
+    for n in 0..2 {
+        f.view(n).status = None;
+        f.observed.lost_ca.insert(o(n));
+    }
+    if let Process::Running { config, .. } = &mut f.view(2).process {
+        *config = "new".to_owned();
+    }
+    assert_eq!(f.steps(), ["stop member 0"]);
+    f.kill(0).later(std::time::Duration::from_secs(1));
+    assert_eq!(
+        f.steps(),
+        ["start member 0 (g0) from its data, etcd 3.6.1"],
+        "one at a time"
+    );
+}
+
 #[test]
 fn a_version_change_restarts_one_member_at_a_time_from_the_top_the_leader_handed_over() {
     let mut f = Fixture::healthy(3);
