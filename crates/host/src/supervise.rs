@@ -250,8 +250,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         // A clock that is set back during a look does not make the look younger. `Instant` stands still while the machine
         // sleeps, so the clock counts too.
         let now = now().max(observed.at + began.elapsed());
-        let fallback = self.ground.fallback(self.spec.manifest.as_deref());
-        self.spec.fallback = fallback.map(|(_, config)| config);
+        self.spec.fallback = self.ground.fallback(self.spec.manifest.as_deref()).map(|f| f.1);
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
         let named = |ordinal| self.ground.name(ordinal);
         event_log::standing(&self.spec.name, named, &plan, &mut self.standing);
