@@ -12,7 +12,6 @@ use crate::cluster::ClusterSpec;
 pub const GROUP: &str = "etcd.improbable.io";
 /// The API group and version of a manifest.
 pub const API_VERSION: &str = "etcd.improbable.io/v1alpha1";
-/// The kind of a manifest.
 pub const KIND: &str = "EtcdCluster";
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -20,7 +20,6 @@ use crate::validate::{self, Findings, Ground};
 pub struct Cluster {
     /// Its name: a DNS label with room for a member's number.
     pub name: String,
-    /// The namespace, if one was given.
     pub namespace: Option<String>,
     /// The number of members, at least one.
     pub replicas: u32,
@@ -61,7 +60,7 @@ pub struct Cluster {
 pub struct BackupSettings {
     /// The archive's address; `None`: a directory under the root.
     pub url: Option<String>,
-    /// When full copies are taken, as cron says it.
+    /// When full backups are taken, as cron says it.
     pub schedule: Option<String>,
     /// How long a change may wait, as written.
     pub period: Option<String>,
@@ -124,9 +123,7 @@ impl OptionValues {
 /// Settings on this machine; `None` leaves a setting to the host ground.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostSettings {
-    /// The first member's client port.
     pub client_port: Option<u16>,
-    /// The first member's peer port.
     pub peer_port: Option<u16>,
     /// The first part of the systemd units' names.
     pub unit_name: Option<String>,

@@ -134,7 +134,6 @@ pub(crate) fn name(name: Option<&str>, found: &mut Findings) -> String {
     name.to_owned()
 }
 
-/// The number of members.
 pub(crate) fn replicas(replicas: Option<i64>, found: &mut Findings) -> u32 {
     let path = FieldPath::of("spec.replicas");
     let Some(replicas) = replicas else {

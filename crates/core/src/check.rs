@@ -33,7 +33,6 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything a plan is judged by.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
     pub spec: &'a Spec,

@@ -28,7 +28,7 @@ fn judged(mut plan: Plan, after: Memory, before: &Memory, violations: &[Violatio
         return Decision { plan, memory: after };
     }
     plan.steps.clear();
-    plan.next_look = plan.next_look.max(pace::AFTER_REFUSAL);
+    plan.requeue_after = plan.requeue_after.max(pace::AFTER_REFUSAL);
     plan.blocks.extend(violations.iter().map(|violation| Block {
         reason: BlockReason::CheckRefused,
         member: None,

@@ -58,7 +58,6 @@ impl Guards {
         Self(!(1 << guard as u32))
     }
 
-    /// Is this one on?
     pub fn on(self, guard: Guard) -> bool {
         self.0 & (1 << guard as u32) != 0
     }
@@ -109,9 +108,7 @@ pub const VIEW_AGE_MAX: Duration = Duration::from_secs(5);
 /// The voters other than the one in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// How many there are.
     pub voters: usize,
-    /// How many of them are healthy.
     pub healthy: usize,
 }
 

@@ -15,7 +15,7 @@ pub mod model;
 pub mod plan;
 pub mod reason;
 pub mod rotation;
-pub mod standing;
+pub mod transitions;
 
 pub use check::check;
 pub use decide::{Decision, decide};

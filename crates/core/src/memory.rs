@@ -121,13 +121,13 @@ pub struct Slot {
     pub version: Option<Version>,
     /// The newest version that was seen to serve from it.
     pub served: Option<Version>,
-    /// As what it last served for a while.
+    /// The setup it last served with for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_as: Option<Setup>,
-    /// What was wanted when it was last started: what it fails at is counted for that.
+    /// The wanted setup at its last start; failures count against it.
     #[serde(default)]
     pub tried: Option<Setup>,
-    /// As what it was last started.
+    /// The setup of its last start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Setup>,
     /// The volume before this one was seen to serve: what is older than that is no longer needed.

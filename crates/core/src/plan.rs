@@ -27,11 +27,10 @@ pub use step::{StartHow, Step, WriteBefore};
 pub struct Plan {
     /// To be done now, in this order.
     pub steps: Vec<Step>,
-    /// What is waited for.
     pub waits: Vec<Wait>,
     pub blocks: Vec<Block>,
     /// When to look again at the latest.
-    pub next_look: Duration,
+    pub requeue_after: Duration,
 }
 
 mod alarms;
@@ -122,9 +121,9 @@ pub fn plan_with(
 ) -> (Plan, Memory) {
     let observed = &judged(spec, observed, memory, guards);
     let mut pass = Pass::new(spec, observed, memory, now, guards);
-    pass.tell_deletions();
-    pass.tell_no_room();
-    let corrupt = pass.tell_alarms();
+    pass.report_deletions();
+    pass.report_no_room();
+    let corrupt = pass.report_alarms();
     if let Some(frozen) = &spec.frozen {
         pass.block(frozen.reason, None, frozen.detail.clone());
     }
@@ -140,7 +139,7 @@ pub fn plan_with(
         pass.wait(
             WaitReason::OldView,
             None,
-            "the last look is too old to act on; looking again",
+            "the observation is stale; observing again",
         );
         return pass.finish();
     }
@@ -154,7 +153,7 @@ pub fn plan_with(
     pass.judge_change();
     pass.give_up_what_served();
     pass.keep_running();
-    let login_refused = pass.tell_login();
+    let login_refused = pass.report_login();
     if pass.quorum().is_none() {
         if !login_refused {
             pass.without_quorum();

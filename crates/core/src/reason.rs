@@ -176,7 +176,6 @@ pub fn explain(name: &str) -> Option<(&'static str, &'static str)> {
     all.find(|(n, _)| n.eq_ignore_ascii_case(name))
 }
 
-/// The names of all reasons.
 pub fn names() -> impl Iterator<Item = &'static str> {
     WaitReason::ALL
         .iter()

@@ -1,6 +1,6 @@
 //! A host cluster seen from another process: who runs it, how it is, and how to stop it.
 //!
-//! In: a root. Out: what its files say, each claim proved before it is believed: a supervisor runs only if a descriptor
+//! In: a root. Out: what its files say, each claim proved before it is with_freshness: a supervisor runs only if a descriptor
 //! of its own process holds the lock. Never: a signal to a process that is not proved to be the supervisor or a member.
 
 use std::fs::{File, OpenOptions};
@@ -112,7 +112,7 @@ pub fn supervisor(root: &Path) -> Result<Option<Supervisor>, Error> {
 /// Asks the supervisor of `root` for another CA.
 pub fn rotate_ca(root: &Path) -> Result<(), Error> {
     let dir = Root::at(root)?.pki();
-    quorate_pki::ask_for_rotation(&dir, std::time::SystemTime::now())
+    quorate_pki::request_rotation(&dir, std::time::SystemTime::now())
         .map_err(|source| Error::Certificates { dir, source })
 }
 
@@ -130,7 +130,7 @@ pub fn read_status(root: &Path) -> Result<Option<Status>, Error> {
     let unreadable = |error| Error::file("understand", &found.status(), std::io::Error::other(error));
     let mut status: Status = serde_json::from_slice(&content).map_err(unreadable)?;
     status.supervisor.running = supervisor(root)?.is_some_and(|supervisor| supervisor.running);
-    Ok(Some(status.believed(jiff::Timestamp::now())))
+    Ok(Some(status.with_freshness(jiff::Timestamp::now())))
 }
 
 /// The manifest that the cluster in `root` runs by: the file to edit.

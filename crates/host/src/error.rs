@@ -82,21 +82,13 @@ pub enum Error {
         "{} cannot be used: {why}. Nothing is started on a guess: put a good copy back, or use the quorate that \
          wrote it", journal.display()
     )]
-    JournalUnusable {
-        journal: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    JournalUnusable { journal: PathBuf, why: String },
     /// No suitable etcd was found.
     #[error("{0}")]
     NoEtcd(Box<Searched>),
     /// The etcd named by the user cannot be used.
     #[error("{} cannot be used as etcd: {why}; name an etcd binary with --etcd, or leave --etcd out", path.display())]
-    BadEtcd {
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    BadEtcd { path: PathBuf, why: String },
     /// Certificates could not be made.
     #[error("cannot prepare the certificates in {}", dir.display())]
     Certificates {

@@ -68,7 +68,6 @@ impl Ground {
         }
     }
 
-    /// The name of the member at `ordinal`.
     pub(crate) fn name(&self, ordinal: Ordinal) -> MemberName {
         MemberName::of(&self.cluster.name, ordinal)
     }

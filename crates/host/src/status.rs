@@ -35,7 +35,6 @@ pub struct Status {
     pub ready: bool,
     /// What is being done.
     pub plan: Vec<String>,
-    /// What is waited for.
     pub waits: Vec<Wait>,
     pub blocks: Vec<Block>,
     /// Faults of the manifest, warnings, steps that failed last.
@@ -56,12 +55,12 @@ pub struct Status {
     pub stale: bool,
 }
 
-/// A status this old, while a supervisor runs, is not to be believed: it is written anew every few seconds.
+/// A status this old, while a supervisor runs, is not to be with_freshness: it is written anew every few seconds.
 pub const STALE: Duration = Duration::from_secs(15);
 
 impl Status {
     /// As far as a reader may believe it. What is old, and whose process has gone, is not healthy.
-    pub(crate) fn believed(mut self, now: jiff::Timestamp) -> Status {
+    pub(crate) fn with_freshness(mut self, now: jiff::Timestamp) -> Status {
         let written: Option<jiff::Timestamp> = self.updated_at.parse().ok();
         // A clock that was set back makes nothing older than new.
         self.age = written.map(|at| u64::try_from(now.duration_since(at).as_secs()).unwrap_or(0));
@@ -100,12 +99,12 @@ impl Status {
         if gone || self.stale {
             self.ready = false;
         }
-        self.look_at_disk();
+        self.check_disk();
         self.look_at_backups(now);
         self
     }
 
-    /// Says that the backup agent does not, if so.
+    /// Adds a problem if the backup agent stopped, or stopped reporting.
     fn look_at_backups(&mut self, now: jiff::Timestamp) {
         let name = StatusReason::BackupSilent.name();
         self.problems.retain(|problem| !problem.starts_with(name));
@@ -116,7 +115,7 @@ impl Status {
             (None, Some(ended), _) => format!("the backup agent does not run ({ended})"),
             (Some(pid), _, Some(silent)) if silent >= BACKUP_SILENT => {
                 format!(
-                    "the backup agent (pid {pid}) has said nothing for {} s",
+                    "the backup agent (pid {pid}) has not reported for {} s",
                     silent.as_secs()
                 )
             }
@@ -129,7 +128,7 @@ impl Status {
     }
 }
 
-/// A backup agent that has said nothing for so long hangs: it says how it is every few seconds.
+/// The agent rewrites its status every few seconds; one older than this means that it hangs.
 const BACKUP_SILENT: Duration = Duration::from_secs(20);
 
 /// Is there a process of this id whose command line says `of`? Another may have got the number.
@@ -389,7 +388,7 @@ mod tests {
 
     fn after(seconds: i64, status: Status) -> Status {
         let written: jiff::Timestamp = WRITTEN.parse().unwrap();
-        status.believed(written + jiff::SignedDuration::from_secs(seconds))
+        status.with_freshness(written + jiff::SignedDuration::from_secs(seconds))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The supervisor's loop: look, plan, check, remember, do, show, wait.
+//! The supervisor's loop: observe, plan, check, store, execute, report, wait.
 //!
 //! In: options, and a future that ends when it is to stop. Out: a running cluster; events for the terminal; the
 //! status on the disk. Whatever a member, the disk or the manifest does, the loop goes on and shows it: it fails only
@@ -18,7 +18,7 @@ use quorate_client::Port;
 use quorate_core::model::{Ordinal, Outcome, StepKind, StepResult, Time};
 use quorate_core::reason::BlockReason;
 use quorate_core::rotation::Proven;
-use quorate_core::standing::Standing;
+use quorate_core::transitions::Transitions;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
 use quorate_datadir::durable;
 use tokio::time::Instant;
@@ -120,7 +120,7 @@ struct Supervision<E> {
     was_ready: bool,
     shown: BTreeSet<String>,
     /// What stands in the way, as far as it was logged.
-    standing: Standing,
+    standing: Transitions,
     asides: Vec<Aside>,
     /// The certificates when they were last looked at.
     certificates: certs::Stamp,
@@ -134,7 +134,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         let root = Root::at(&options.root)?;
         if !root.journal().exists() {
             let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
-            ports::foresee(&root, &manifest.cluster, Registry::at(options.registry.clone()))?;
+            ports::preflight(&root, &manifest.cluster, Registry::at(options.registry.clone()))?;
         }
         root.prepare()?;
         let lock = control::lock(&root).await?;
@@ -189,7 +189,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             proven: BTreeMap::new(),
             was_ready: false,
             shown: BTreeSet::new(),
-            standing: Standing::default(),
+            standing: Transitions::default(),
             asides: Vec::new(),
             certificates: certs::Stamp::new(),
             backup,
@@ -226,15 +226,15 @@ impl<E: FnMut(Event)> Supervision<E> {
 
     async fn go_on(&mut self) -> std::convert::Infallible {
         loop {
-            let next_look = self.pass().await;
-            self.wait(next_look.min(IDLE)).await;
+            let requeue_after = self.pass().await;
+            self.wait(requeue_after.min(IDLE)).await;
         }
     }
 
     /// One pass. Returns when to look again.
     async fn pass(&mut self) -> Duration {
         for ended in self.ground.runner.ended() {
-            self.tell_end(ended.ordinal, &ended.exit);
+            self.log_exit(ended.ordinal, &ended.exit);
         }
         let choosing = self.choose_ports().await;
         let adopted = self.take_over();
@@ -264,7 +264,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
         self.show(&observed, &plan);
         self.tend_backup();
-        plan.next_look
+        plan.requeue_after
     }
 
     /// Chooses ports for members that have none. What is returned is held until they are in the journal, where other
@@ -292,7 +292,7 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// may have run. False: then nothing may be done.
     fn arm(&mut self, plan: &Plan) -> bool {
         let armed = self.ground.arm(plan);
-        let mended = |error: Error| format!("{}; nothing is done until this is mended", error.chain());
+        let mended = |error: Error| format!("{}; no step runs until this is fixed", error.chain());
         self.problems.journal = armed.err().map(mended).into_iter().collect();
         self.problems.journal.is_empty()
     }
@@ -304,8 +304,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         let is_there = self.ground.root.journal().exists();
         if self.stored.as_ref() != Some(&next) || !is_there {
             if let Err(error) = next.store(&self.ground.root) {
-                self.problems.journal =
-                    vec![format!("{}; nothing is done until this is mended", error.chain())];
+                self.problems.journal = vec![format!("{}; no step runs until this is fixed", error.chain())];
                 return false;
             }
             self.stored = Some(next.clone());
@@ -373,8 +372,8 @@ impl<E: FnMut(Event)> Supervision<E> {
             backup: self.backup.status(),
             ..pass.status()
         };
-        status.look_at_disk();
-        self.tell_news(&status);
+        status.check_disk();
+        self.report_changes(&status);
         let fresh = |(shown, at): &(Status, Instant)| *shown == status && at.elapsed() < STATUS_REFRESH;
         if self.written.as_ref().is_some_and(fresh) {
             return;
@@ -394,7 +393,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
     }
 
-    fn tell_news(&mut self, status: &Status) {
+    fn report_changes(&mut self, status: &Status) {
         let blocks = status
             .blocks
             .iter()
@@ -421,13 +420,13 @@ impl<E: FnMut(Event)> Supervision<E> {
     }
 
     /// Waits for the next look, a member's end or a change of the manifest, whichever comes first.
-    async fn wait(&mut self, next_look: Duration) {
-        let deadline = Instant::now() + next_look;
+    async fn wait(&mut self, requeue_after: Duration) {
+        let deadline = Instant::now() + requeue_after;
         loop {
             let manifest_due = Instant::now() + MANIFEST_LOOK;
             tokio::select! {
                 ended = self.ground.runner.next_end() => {
-                    self.tell_end(ended.ordinal, &ended.exit);
+                    self.log_exit(ended.ordinal, &ended.exit);
                     return;
                 }
                 () = tokio::time::sleep_until(deadline.min(manifest_due)) => {}
@@ -450,7 +449,7 @@ impl<E: FnMut(Event)> Supervision<E> {
     }
 
     async fn take_manifest(&mut self) {
-        self.line(format!("{} was read again", self.manifest.path().display()));
+        self.line(format!("{} was re-read", self.manifest.path().display()));
         self.ground.cluster = self.manifest.cluster.clone();
         self.judge_manifest();
         self.look_at_certificates().await;
@@ -553,7 +552,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             .map(|member| Ordinal(member.ordinal))
     }
 
-    fn tell_end(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
+    fn log_exit(&mut self, ordinal: Ordinal, exit: &quorate_core::model::Exit) {
         let what = if exit.asked { "stopped" } else { "ended" };
         let member = self.ground.name(ordinal);
         event_log::ended(&self.spec.name, member.as_str(), exit);

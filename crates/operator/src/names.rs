@@ -41,7 +41,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of a cluster.
     pub fn of(namespace: &str, cluster: &str) -> Names {
         Names {
             namespace: namespace.to_owned(),
@@ -228,7 +227,6 @@ impl Role {
     }
 }
 
-/// The scheme of URLs.
 pub fn scheme(tls: bool) -> &'static str {
     if tls { "https" } else { "http" }
 }

@@ -2,11 +2,11 @@
 //!
 //! Nothing in here knows what is done for an object of a kind.
 
-pub mod figures;
 pub mod health;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod lease;
 pub mod listen;
+pub mod metrics;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod panicked;
 pub mod passes;

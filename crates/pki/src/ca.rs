@@ -88,7 +88,7 @@ impl Ca {
         Ok(issue::leaf(wanted, self, lifetime, now)?.pem)
     }
 
-    /// Is this pair what is wanted, signed by this CA, and good for a while? Or why it should be made anew.
+    /// Is this pair what is wanted, signed by this CA, and good for a while? Or why it should be reissued.
     pub fn judge(
         &self,
         pem: &PairPem,

@@ -139,7 +139,7 @@ impl Cas {
     }
 
     /// The one that signs, or all that are trusted if its key is lost, ends within `left`.
-    pub fn ends_within(&self, left: Duration, now: SystemTime) -> bool {
+    pub fn expires_within(&self, left: Duration, now: SystemTime) -> bool {
         let until = now.checked_add(left);
         let ends = match &self.signer {
             Some(signer) => Some(signer.info().not_after),
@@ -195,12 +195,12 @@ impl Cas {
 }
 
 /// Forgets that someone asked for another CA.
-pub fn forget_rotation(dir: &Path) -> Result<(), Error> {
+pub fn clear_rotation_request(dir: &Path) -> Result<(), Error> {
     Dir::open(dir)?.remove(&Layout::new(dir).rotation_request())
 }
 
 /// Asks for other CAs in place of the present ones, for clients and between members; whoever looks after `dir` does it.
-pub fn ask_for_rotation(dir: &Path, now: SystemTime) -> Result<(), Error> {
+pub fn request_rotation(dir: &Path, now: SystemTime) -> Result<(), Error> {
     let peers = Layout::new(dir).peers();
     if peers.dir().exists() {
         ask(peers.dir(), now)?;

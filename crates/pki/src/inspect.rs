@@ -68,9 +68,7 @@ pub struct CertInfo {
     pub issuer: String,
     /// The DNS names and IP addresses it is valid for.
     pub sans: BTreeSet<San>,
-    /// Beginning of its validity.
     pub not_before: SystemTime,
-    /// End of its validity.
     pub not_after: SystemTime,
     /// SHA-256 of its DER form.
     pub fingerprint: Fingerprint,

@@ -22,7 +22,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of `dir`.
     pub fn new(dir: &Path) -> Layout {
         Layout { dir: dir.to_owned() }
     }

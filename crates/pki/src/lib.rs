@@ -35,7 +35,7 @@ mod report;
 mod wanted;
 
 pub use ca::{Ca, describe_all};
-pub use cas::{Cas, ask_for_rotation, forget_rotation, restore_trust};
+pub use cas::{Cas, clear_rotation_request, request_rotation, restore_trust};
 pub use ensure::ensure;
 pub use error::Error;
 pub use examine::PairPem;

@@ -41,7 +41,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Why a certificate and its key were made anew.
+/// Why a certificate and its key were reissued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
@@ -63,7 +63,7 @@ pub enum Why {
     Expired {
         until: SystemTime,
     },
-    /// It begins in the future although the CA is valid already: it was made under a clock that was ahead.
+    /// It begins in the future although the CA is valid already: it was issued by a clock that was ahead.
     NotYetValid {
         from: SystemTime,
     },
@@ -98,9 +98,9 @@ impl fmt::Display for Why {
             Why::Missing { path } => write!(f, "{} was missing", file_name(path)),
             Why::Unreadable { path, why } => write!(f, "{} could not be used: {why}", file_name(path)),
             Why::NotSignedByCa => f.write_str("the present CA had not signed it"),
-            Why::NearExpiry { .. } => f.write_str("its end was near"),
+            Why::NearExpiry { .. } => f.write_str("it was about to expire"),
             Why::Expired { .. } => f.write_str("it had expired"),
-            Why::NotYetValid { .. } => f.write_str("it was made under a clock that was ahead"),
+            Why::NotYetValid { .. } => f.write_str("it was not valid yet (issued by a clock that was ahead)"),
             Why::WrongSans { found, wanted } => {
                 write!(f, "it was for [{}], wanted was [{}]", join(found), join(wanted))
             }
@@ -123,14 +123,13 @@ fn file_name(path: &Path) -> String {
 pub enum Outcome {
     /// It was good and is untouched.
     Kept,
-    /// It and its key were made anew.
+    /// It and its key were reissued.
     Made(Why),
 }
 
 /// One certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairReport {
-    /// What it is for.
     pub role: Role,
     pub paths: PairPaths,
     pub outcome: Outcome,
@@ -166,7 +165,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Anything was made anew.
+    /// Anything was reissued.
     pub fn changed(&self) -> bool {
         self.pairs.iter().any(PairReport::made)
     }

@@ -131,11 +131,10 @@ impl Wanted {
 /// How long certificates live and when they are renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Lifetime of the CA.
     pub ca_lifetime: Duration,
     /// Lifetime of every other certificate; cut short at the CA's end.
     pub leaf_lifetime: Duration,
-    /// A certificate with less than this left is made anew. So is the CA.
+    /// A certificate with less than this left is reissued. So is the CA.
     pub renew_before: Duration,
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use quorate_pki::{
-    Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, ask_for_rotation, ensure,
-    forget_rotation, restore_trust,
+    Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, clear_rotation_request,
+    ensure, request_rotation, restore_trust,
 };
 
 fn wanted() -> Wanted {
@@ -110,7 +110,7 @@ fn whatever_was_written_when_it_was_cut_off_it_is_finished() {
     let former = both(&dir)
         .map(|dir| Cas::read(&dir, now).unwrap().trusted())
         .concat();
-    ask_for_rotation(&dir, now).unwrap();
+    request_rotation(&dir, now).unwrap();
     // In the order in which each move writes.
     let published = ["ca.crt", "ca-trusted.crt", "peers/ca.crt", "peers/ca-trusted.crt"];
     let introduced = [
@@ -223,7 +223,7 @@ fn a_request_is_for_the_ca_it_was_made_under() {
     let tmp = tempfile::tempdir().unwrap();
     let dir = tmp.path().join("pki");
     ensure(&dir, &wanted(), &Policy::default(), now).unwrap();
-    ask_for_rotation(&dir, now).unwrap();
+    request_rotation(&dir, now).unwrap();
     let request = fs::read(Layout::new(&dir).rotation_request()).unwrap();
     for _ in 0..3 {
         assert!(Cas::read(&dir, now).unwrap().asked());
@@ -231,7 +231,7 @@ fn a_request_is_for_the_ca_it_was_made_under() {
     }
     fs::write(Layout::new(&dir).rotation_request(), request).unwrap();
     assert!(!Cas::read(&dir, now).unwrap().asked(), "it was carried out");
-    forget_rotation(&dir).unwrap();
+    clear_rotation_request(&dir).unwrap();
     assert!(!Layout::new(&dir).rotation_request().exists());
 }
 

@@ -232,7 +232,6 @@ pub enum Found {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Started {
-    /// The version of etcd.
     pub version: Version,
     /// The digest of its configuration.
     pub config: String,

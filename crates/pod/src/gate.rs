@@ -55,7 +55,6 @@ pub struct Gate<'a> {
     pub program: &'a Path,
     /// Whom the data is to belong to, if this runs as the superuser.
     pub owner: Option<(u32, u32)>,
-    /// How long to wait.
     pub patience: Duration,
 }
 

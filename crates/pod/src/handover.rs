@@ -26,7 +26,6 @@ pub(crate) const EXECUTED: &str = "executed";
 /// Larger than any of them: the member list is in it.
 const SIZE_MAX: u64 = 1024 * 1024;
 
-/// What is to be launched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launch {

@@ -474,7 +474,7 @@ impl EtcdModel {
             if !self.nodes[place].leads() {
                 self.apply(*place);
             }
-            self.grow_impatient(*place);
+            self.tick_election(*place);
         }
         for place in &places {
             self.publish(*place);

@@ -55,7 +55,7 @@ impl Store {
             waiting: None,
             asking: None,
             last: None,
-            next_look: starts,
+            requeue_after: starts,
             until,
             dies: None,
             loses_steps: 0,
@@ -92,7 +92,7 @@ pub struct Executor {
     waiting: Option<Waiting>,
     asking: Option<Asking>,
     last: Option<Outcome>,
-    next_look: u64,
+    requeue_after: u64,
     /// When a second one goes away.
     pub until: Option<u64>,
     /// Where it dies next.
@@ -204,7 +204,7 @@ impl World {
             }
         }
         let free = me.waiting.is_none() && me.asking.is_none() && me.queue.iter().all(|q| q.late);
-        if done == 0 && free && me.next_look <= now {
+        if done == 0 && free && me.requeue_after <= now {
             self.pass(&mut me);
         }
         self.executors[index] = me;
@@ -269,7 +269,7 @@ impl World {
         if me.bad_plans > 0 && self.spoil(&mut plan, &observed) {
             me.bad_plans -= 1;
             self.refuse_spoilt(me, &plan, &observed, &memory);
-            me.next_look = now + 2;
+            me.requeue_after = now + 2;
             return;
         }
         let violations = quorate_core::check(&self.spec, &observed, &me.memory, &memory, &plan, time);
@@ -290,10 +290,10 @@ impl World {
         if me.dies == Some(DiesAt::BeforeStore) {
             return self.die(me);
         }
-        let look = (plan.next_look.as_millis() as u64)
+        let look = (plan.requeue_after.as_millis() as u64)
             .div_ceil(crate::TICK_MS)
             .clamp(1, 20);
-        me.next_look = now + look;
+        me.requeue_after = now + look;
         if !self.keep(me, &plan, memory) {
             return;
         }

@@ -16,7 +16,6 @@ pub use disks::{change_pending, committed_conf, newest_conf};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum FaultKind { $($(#[$doc])* $name,)* }
         impl FaultKind {

@@ -14,7 +14,6 @@ use crate::world::Options;
 /// What was found for a guard.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Which guard was off.
     pub guard: Guard,
     /// How many seeds were tried.
     pub tried: u64,

@@ -167,7 +167,7 @@ impl World {
     }
 
     /// The user's last word can be had: not paused, not spoilt, and a version that all data can go to.
-    pub fn come_to_reason(&mut self) {
+    pub fn make_satisfiable(&mut self) {
         (self.spec.paused, self.spec.frozen) = (false, None);
         if Settings::of(&self.spec.config) != Settings::Good {
             self.spec.config = "config-0".into();

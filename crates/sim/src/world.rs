@@ -28,7 +28,6 @@ const AFTERMATH_TICKS: u64 = 120;
 pub struct Options {
     /// Everything follows from it.
     pub seed: u64,
-    /// Which guards are on.
     pub guards: Guards,
     /// Do broken rules count (the second opinion's and the checkers'), or only a broken cluster?
     pub check: bool,
@@ -52,7 +51,6 @@ pub struct World {
     pub log: EventLog,
     pub coverage: Coverage,
     pub breaks: Vec<Break>,
-    /// Which guards are on.
     pub guards: Guards,
     /// Do broken rules count, or only a broken cluster?
     pub check_on: bool,
@@ -201,7 +199,7 @@ impl World {
         }
         self.log.event("world", format_args!("everything heals"));
         self.heal_everything();
-        self.come_to_reason();
+        self.make_satisfiable();
         let mut quiet = 0;
         for _ in 0..HEALED_TICKS_MAX {
             self.withdraw_stranger();

@@ -92,10 +92,10 @@ pub struct BackupDestination {
     )]
     #[schemars(length(min = 3, max = 2048))]
     pub object_url_template: Option<String>,
-    /// The right to use the store that objectURLTemplate names.
+    /// Credentials for the store that objectURLTemplate names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
-    /// An archive, which keeps full copies and the changes between them.
+    /// An archive, which keeps full backups and the deltas between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<Archive>,
     /// A directory of the pod that takes the backup; for trying things out.
@@ -130,7 +130,7 @@ pub struct BackupStatus {
     /// The etcd version of the member it was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_version: Option<String>,
-    /// What holds, and why.
+    /// Conditions, one of each type: status, reason and message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "embed::conditions")]
     pub conditions: Vec<Condition>,

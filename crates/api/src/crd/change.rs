@@ -70,7 +70,7 @@ pub(super) fn storage(old: &ClusterSpec, new: &ClusterSpec) -> Option<Refusal> {
              again.",
         );
     }
-    of_nothing("spec.storage.volumeClaimTemplate", &before, &now, &fix)
+    immutable("spec.storage.volumeClaimTemplate", &before, &now, &fix)
 }
 
 /// What pods carry stays, unless the cluster opted in.
@@ -79,8 +79,8 @@ pub(super) fn pods(old: &ClusterSpec, new: &ClusterSpec) -> Vec<Refusal> {
         return Vec::new();
     }
     let fix = "it stays as it was when the cluster was made, unless maintenance.rollingChanges is true.";
-    let template = of_nothing("spec.podTemplate", &old.pod_template, &new.pod_template, fix);
-    let affinity = of_nothing("spec.affinity", &old.affinity, &new.affinity, fix);
+    let template = immutable("spec.podTemplate", &old.pod_template, &new.pod_template, fix);
+    let affinity = immutable("spec.affinity", &old.affinity, &new.affinity, fix);
     template.into_iter().chain(affinity).collect()
 }
 
@@ -95,11 +95,11 @@ pub(super) fn tls(old: &ClusterSpec, new: &ClusterSpec) -> Option<Refusal> {
     }
     let fix = "it stays on or off, with quorate's certificates or with yours, as it was when the cluster was made: \
                members that changed would no longer understand the others.";
-    of_nothing("spec.tls", &old.tls, &new.tls, fix)
+    immutable("spec.tls", &old.tls, &new.tls, fix)
 }
 
 /// No change at all.
-pub(super) fn of_nothing<T: Serialize + PartialEq>(
+pub(super) fn immutable<T: Serialize + PartialEq>(
     path: &str,
     old: &T,
     new: &T,

@@ -52,10 +52,10 @@ pub struct RestoreSource {
     #[serde(rename = "objectURL", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 3, max = 2048))]
     pub object_url: Option<String>,
-    /// The right to use the store that objectURL names.
+    /// Credentials for the store that objectURL names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
-    /// An archive, to its end or to an earlier point.
+    /// An archive; with toRevision or toTime a point-in-time restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchivePoint>,
 }
@@ -68,7 +68,7 @@ pub struct ArchivePoint {
     /// The address of the archive.
     #[schemars(length(min = 3, max = 2048))]
     pub url: String,
-    /// The right to use the store.
+    /// Credentials for the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
     /// The last revision to restore. Absent: the newest.
@@ -134,7 +134,7 @@ pub struct RestoreStatus {
     /// The last revision that was restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// What holds, and why.
+    /// Conditions, one of each type: status, reason and message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "embed::conditions")]
     pub conditions: Vec<Condition>,

@@ -42,17 +42,17 @@ pub struct ScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub failed_backups_history_limit: Option<i32>,
-    /// The changes between two full copies; for archives.
+    /// The deltas between two full backups; for archives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deltas: Option<Deltas>,
     /// What is kept; for archives. Absent: everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub retention: Option<Vec<RetentionStep>>,
-    /// Making one full copy of an older one and the changes after it; for archives.
+    /// Compaction: one full backup made of an older one and the deltas after it; for archives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<ArchiveCompaction>,
-    /// Proving that what is kept can be restored; for archives.
+    /// Verifies that the archive can be restored; for archives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
 }
@@ -63,14 +63,14 @@ pub struct ScheduleSpec {
 #[schemars(extend("required" = ["destination", "schedule"]))]
 #[x_kube(validation = rules::deltas_need_an_archive())]
 pub struct BackupPlan {
-    /// When full copies are taken, as in an EtcdBackupSchedule.
+    /// When full backups are taken, as in an EtcdBackupSchedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub schedule: Option<String>,
     /// Where to put them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<BackupDestination>,
-    /// The changes between two full copies; for archives.
+    /// The deltas between two full backups; for archives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deltas: Option<Deltas>,
     /// What is kept; for archives. Absent: everything.
@@ -79,17 +79,17 @@ pub struct BackupPlan {
     pub retention: Option<Vec<RetentionStep>>,
 }
 
-/// The changes between two full copies.
+/// The deltas between two full backups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deltas {
-    /// How long a change may wait before it is written to the archive, for example 10s: what a disaster may cost.
+    /// How long a change may wait before it is written to the archive, for example 10s: the recovery point objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub period: Option<String>,
 }
 
-/// What is kept for how long. Steps are read in order: everything for 7 days, then a full copy a day for 30, and so on.
+/// What is kept for how long. Steps are read in order: everything for 7 days, then a full backup a day for 30, and so on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetentionStep {
@@ -97,13 +97,13 @@ pub struct RetentionStep {
     #[serde(rename = "for")]
     #[schemars(length(min = 1, max = 32))]
     pub for_: String,
-    /// One full copy in each span of this length, for example 1d. Absent: every revision.
+    /// One full backup in each span of this length, for example 1d. Absent: every revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     pub every: Option<String>,
 }
 
-/// Making one full copy of an older one and the changes after it.
+/// Compaction: one full backup made of an older one and the deltas after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArchiveCompaction {
@@ -112,7 +112,7 @@ pub struct ArchiveCompaction {
     pub schedule: String,
 }
 
-/// Proving that what is kept can be restored.
+/// Verifies that the archive can be restored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
@@ -145,7 +145,7 @@ pub struct ScheduleStatus {
     /// The names of the EtcdBackups that are under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<String>,
-    /// What holds, and why.
+    /// Conditions, one of each type: status, reason and message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "embed::conditions")]
     pub conditions: Vec<Condition>,

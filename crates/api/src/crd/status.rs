@@ -24,7 +24,7 @@ pub struct ClusterStatus {
     /// The version all members agree on, which governs what the cluster can do, for example 3.6.0.
     #[serde(default)]
     pub cluster_version: String,
-    /// What holds, and why. Ready says whether the cluster is as wanted.
+    /// Conditions, one of each type. Ready says whether the cluster matches its spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "embed::conditions")]
     pub conditions: Vec<Condition>,
@@ -34,7 +34,7 @@ pub struct ClusterStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Internal: what quorate remembers between two looks at the cluster. Not for reading or editing; without it a
+    /// Internal: the operator's state between two passes. Not for reading or editing; without it a
     /// change under way may be refused until it is understood again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
@@ -81,7 +81,7 @@ pub struct PeerStatus {
     /// The etcd version that the member reports; blank while it does not answer.
     #[serde(default)]
     pub server_version: String,
-    /// What holds, and why.
+    /// Conditions, one of each type: status, reason and message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "embed::conditions")]
     pub conditions: Vec<Condition>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{embed, rules};
 
-/// The right to use a store. Absent: what the operator's own pod may do.
+/// Credentials for the object store. Absent: those of the operator's pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rules::at_most_one(&["googleCloud", "aws", "azure"]))]
@@ -45,19 +45,19 @@ pub struct Bucket {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub object_path: Option<String>,
-    /// The right to use the bucket.
+    /// Credentials for the bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 }
 
-/// An archive: one cluster's history, full copies and the changes between them.
+/// An archive: one cluster's history, full backups and the deltas between them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Archive {
     /// The archive's address: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX.
     #[schemars(length(min = 3, max = 2048))]
     pub url: String,
-    /// The right to use the store.
+    /// Credentials for the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
 }

@@ -91,7 +91,7 @@ pub fn validate_peer(peer: &EtcdPeer) -> Vec<Refusal> {
 /// Everything that is wrong with `new`, and with the change from `old` to it: there may be none.
 pub fn validate_peer_update(old: &EtcdPeer, new: &EtcdPeer) -> Vec<Refusal> {
     let mut refusals = validate_peer(new);
-    refusals.extend(change::of_nothing(
+    refusals.extend(change::immutable(
         "spec",
         &old.spec,
         &new.spec,

@@ -13,7 +13,7 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 stopped(case, step, *ordinal, found)
             }
             Step::Provide { config, .. } | Step::Start { config, .. } if !known(config) => {
-                refuse(found, 20, format!("{step} with settings that nobody knows"));
+                refuse(found, 20, format!("{step} with unknown settings"));
             }
             Step::Start {
                 ordinal, how, config, ..
@@ -56,14 +56,14 @@ fn started(case: Case<'_>, step: &Step, ordinal: Ordinal, how: &StartHow, found:
     match how {
         StartHow::New { .. } => return,
         StartHow::Join { .. } => {
-            return refuse(found, 20, format!("{step} with settings that have yet to serve"));
+            return refuse(found, 20, format!("{step} with unproven settings"));
         }
         StartHow::Resume | StartHow::Settle => {}
     }
     let served = slot.served_as.as_ref();
     let served = served.is_some_and(|s| s.config == case.spec.config);
     if rejected(case) {
-        return refuse(found, 20, format!("{step} as what did not serve"));
+        return refuse(found, 20, format!("{step} with settings that failed"));
     }
     let in_turn = case
         .after

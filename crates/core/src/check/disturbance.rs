@@ -44,7 +44,11 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
             refuse(found, 15, what);
         }
         if !recent(case) {
-            refuse(found, 5, format!("member {ordinal} stopped on an old look"));
+            refuse(
+                found,
+                5,
+                format!("member {ordinal} stopped on a stale observation"),
+            );
         }
         if case
             .before

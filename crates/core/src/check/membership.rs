@@ -17,7 +17,11 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     }
     let Some(&step) = changes.first() else { return };
     let Some(quorum) = &case.observed.quorum else {
-        return refuse(found, 1, format!("{step} without a member list of this look"));
+        return refuse(
+            found,
+            1,
+            format!("{step} without a member list from this observation"),
+        );
     };
     if case.after.cluster != Some(quorum.cluster) {
         refuse(
@@ -148,14 +152,14 @@ fn removal(case: Case<'_>, step: &Step, gone: &Listed, found: &mut Vec<Violation
     }
     // Going for good: a healthy one goes only if no healthy one of a higher number is to go too.
     let higher = case.after.slots.iter().any(|(o, s)| {
-        *o > ordinal && s.member.is_some_and(|id| is_well_voter(case, id)) && !case.spec.wants(*o)
+        *o > ordinal && s.member.is_some_and(|id| is_healthy_voter(case, id)) && !case.spec.wants(*o)
     });
     if well && sound && higher {
         refuse(found, 2, format!("{step} out of order"));
     }
 }
 
-fn is_well_voter(case: Case<'_>, id: MemberId) -> bool {
+fn is_healthy_voter(case: Case<'_>, id: MemberId) -> bool {
     let voter = case
         .observed
         .quorum

@@ -213,7 +213,6 @@ pub struct MemberStatus {
     pub term: u64,
     /// The last log index it applied.
     pub applied: u64,
-    /// The version it runs.
     pub version: Version,
     /// The size of its database file.
     pub db_size: u64,
@@ -281,7 +280,6 @@ pub struct Listed {
 /// What the last step came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which kind of step.
     pub step: StepKind,
     pub result: StepResult,
     pub at: Time,

@@ -8,7 +8,7 @@ use crate::model::{Alarm, AlarmKind, MemberId, MemberStatus, Ordinal};
 
 impl Pass<'_> {
     /// Says which alarms there are. True if one of them says that members' data differ: then nothing is changed.
-    pub fn tell_alarms(&mut self) -> bool {
+    pub fn report_alarms(&mut self) -> bool {
         let mut told: BTreeMap<Alarm, Option<Ordinal>> = BTreeMap::new();
         for alarm in self.statuses().flat_map(|(_, status)| &status.alarms) {
             told.entry(*alarm).or_insert_with(|| self.slot_of(alarm.member));

@@ -116,7 +116,7 @@ impl Pass<'_> {
             self.wait(
                 WaitReason::Forming,
                 None,
-                format!("{all} members of etcd {wanted} are finding each other"),
+                format!("{all} members of etcd {wanted} are forming the cluster"),
             );
         }
     }

@@ -145,7 +145,7 @@ impl Pass<'_> {
                 }
             };
             if gone {
-                self.move_on(ordinal);
+                self.start_next_generation(ordinal);
             }
         }
         for member in &quorum.members {

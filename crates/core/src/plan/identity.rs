@@ -157,7 +157,7 @@ impl Pass<'_> {
     }
 
     /// Says of a slot that its volume must not start. If the others can do without it, it is replaced.
-    pub fn tell_stale(&mut self, ordinal: Ordinal) {
+    pub fn report_stale(&mut self, ordinal: Ordinal) {
         let Some(why) = self.stale(ordinal) else { return };
         let name = self.spec.member_name(ordinal);
         let (reason, consent) = match self.view(ordinal).map(|v| &v.volume) {

@@ -39,11 +39,11 @@ impl Pass<'_> {
                 (Process::Stopped { .. }, Volume::RolledBack { .. } | Volume::OtherEpoch { .. }) => {
                     let ours = !self.is_foreign(ordinal) && self.belongs(ordinal);
                     if ours {
-                        self.tell_stale(ordinal);
+                        self.report_stale(ordinal);
                     }
                 }
                 (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {
-                    self.tell_ill(ordinal, view.status.is_some());
+                    self.report_unhealthy(ordinal, view.status.is_some());
                 }
                 (Process::Stopping, _) => {
                     let detail = match &view.place {
@@ -58,7 +58,7 @@ impl Pass<'_> {
     }
 
     /// Says that etcd does not let quorate in, if so: then nothing can be concluded from its silence.
-    pub fn tell_login(&mut self) -> bool {
+    pub fn report_login(&mut self) -> bool {
         let Some(why) = &self.observed.login_refused else {
             return false;
         };
@@ -86,7 +86,7 @@ impl Pass<'_> {
     }
 
     /// Says what is the matter with a member that runs and is not healthy.
-    fn tell_ill(&mut self, ordinal: Ordinal, answers: bool) {
+    fn report_unhealthy(&mut self, ordinal: Ordinal, answers: bool) {
         if self.observed.login_refused.is_some() && self.quorum().is_none() {
             return; // It is told once, for all.
         }
@@ -183,7 +183,7 @@ impl Pass<'_> {
             })
             .map(|o| self.spec.member_name(*o).to_string())
             .collect();
-        let detail = format!("no quorum answers; not well: {}", down.join(", "));
+        let detail = format!("no quorum answers; unhealthy: {}", down.join(", "));
         self.wait(WaitReason::NoQuorum, None, detail);
     }
 

@@ -11,13 +11,13 @@ impl Pass<'_> {
     fn change(&mut self, kind: ChangeKind, step: Step) -> bool {
         let told = step.described(self.spec, &self.memory);
         if self.memory.change.is_some() {
-            let detail = format!("a membership change is on its way; then: {told}");
+            let detail = format!("waiting for the membership change in progress; next: {told}");
             self.wait(WaitReason::ChangeInFlight, None, detail);
             return false;
         }
         let not_before = self.memory.change_not_before;
         if self.now < not_before && not_before - self.now <= pace::CHANGE_RETRY {
-            let detail = format!("etcd refused it a moment ago and is asked again soon: {told}");
+            let detail = format!("etcd refused it; retrying: {told}");
             self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
             return false;
         }
@@ -90,11 +90,11 @@ impl Pass<'_> {
 
     /// Leadership leaves `member` before it is disturbed: to a voter that already runs as wanted, if there is one.
     /// True when `member` may be disturbed now. Best effort, a few times: a stopping etcd hands over by itself too.
-    pub fn lead_elsewhere(&mut self, member: MemberId) -> bool {
+    pub fn transfer_leadership(&mut self, member: MemberId) -> bool {
         if self.leader() != Some(member) {
             return true;
         }
-        let Some(heir) = self.heir(member) else {
+        let Some(transferee) = self.transferee(member) else {
             return true;
         };
         let handover = self.memory.handover.as_ref().filter(|h| h.from == member);
@@ -102,14 +102,14 @@ impl Pass<'_> {
         if tries >= pace::HANDOVER_TRIES {
             return true;
         }
-        self.hand_over(member, heir, tries + 1);
+        self.hand_over(member, transferee, tries + 1);
         false
     }
 
     /// The same before `member` is removed. A leader that removes itself may be gone before the others have learned that
     /// it is out; they then need a quorum of the old list to find out. So it must not lead, unless the healthy ones that
     /// stay are that many. Of two voters the one that stays never is.
-    pub fn lead_elsewhere_to_stay(&mut self, member: MemberId) -> bool {
+    pub fn transfer_leadership_before_removal(&mut self, member: MemberId) -> bool {
         let voters = self.voters();
         let leader = self.leader();
         let stays = |k: &super::pass::Known| k.listed.id != member;
@@ -117,10 +117,10 @@ impl Pass<'_> {
             return true;
         }
         if self.others(member).healthy >= quorum(voters.len()) {
-            return self.lead_elsewhere(member);
+            return self.transfer_leadership(member);
         }
-        match self.heir(member) {
-            Some(heir) if leader == Some(member) => self.hand_over(member, heir, 1),
+        match self.transferee(member) {
+            Some(transferee) if leader == Some(member) => self.hand_over(member, transferee, 1),
             _ => {
                 let detail = "one of the members that stay must lead before the other is removed";
                 self.wait(WaitReason::LeaderMoving, None, detail);
@@ -129,7 +129,7 @@ impl Pass<'_> {
         false
     }
 
-    fn heir(&self, member: MemberId) -> Option<MemberId> {
+    fn transferee(&self, member: MemberId) -> Option<MemberId> {
         let healthy = |k: &super::pass::Known| k.healthy && k.listed.id != member;
         let mut heirs: Vec<_> = self.voters().into_iter().filter(healthy).collect();
         heirs.sort_by_key(|k| (k.ordinal.is_none_or(|o| !self.runs_as_wanted(o)), k.ordinal));

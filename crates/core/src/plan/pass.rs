@@ -52,7 +52,7 @@ impl<'a> Pass<'a> {
     pub fn finish(mut self) -> (Plan, Memory) {
         let busy = !self.plan.steps.is_empty();
         let waiting = !self.plan.waits.is_empty();
-        self.plan.next_look = match (busy, waiting) {
+        self.plan.requeue_after = match (busy, waiting) {
             (true, _) => Duration::from_millis(50),
             (false, true) => Duration::from_millis(200),
             (false, false) => Duration::from_secs(2),
@@ -415,7 +415,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Gives a slot's volume up: the next one is fresh, and nothing that was seen or marked of this one counts for it.
-    pub fn move_on(&mut self, ordinal: Ordinal) {
+    pub fn start_next_generation(&mut self, ordinal: Ordinal) {
         let old = self.memory.slot(ordinal);
         let failed = old.member.is_some() && !old.voter && self.spec.wants(ordinal);
         let next = Slot {

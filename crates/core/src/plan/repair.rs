@@ -37,7 +37,7 @@ impl Pass<'_> {
     }
 
     /// Says which members' volumes go when they stop, for as long as there is time to save the data.
-    pub fn tell_deletions(&mut self) {
+    pub fn report_deletions(&mut self) {
         for ordinal in self.ordinals() {
             if self.deletion_pending(ordinal) && self.memory.slot(ordinal).mark != Mark::Never {
                 let detail = format!(
@@ -113,7 +113,7 @@ impl Pass<'_> {
             );
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
-        if self.lead_elsewhere_to_stay(victim.listed.id) {
+        if self.transfer_leadership_before_removal(victim.listed.id) {
             if matches!(self.view(ordinal).map(|v| &v.volume), Some(Volume::Data { .. })) {
                 let slot = self.slot_mut(ordinal);
                 slot.replacements = slot.replacements.saturating_add(1);

@@ -53,7 +53,7 @@ impl Pass<'_> {
     }
 
     /// Says what is being done with the member whose turn it is. What was asked for and does not show is asked for again.
-    pub fn tell_disturbed(&mut self, ordinal: Ordinal) {
+    pub fn report_disturbed(&mut self, ordinal: Ordinal) {
         let name = self.spec.member_name(ordinal);
         if let Some(Resize::UnderWay { why }) = self.view(ordinal).map(|view| &view.resize) {
             let detail = format!("the resources of {name} are being changed: {why}");

@@ -13,17 +13,17 @@ impl Pass<'_> {
             self.give_up_unwanted(ordinal);
             self.stop_former(ordinal);
             self.set_aside(ordinal);
-            self.thin_out(ordinal);
+            self.prune_asides(ordinal);
         }
         for ordinal in self.observed.slots.keys().copied() {
-            self.clear_away(ordinal);
+            self.delete_unwanted(ordinal);
         }
     }
 
     /// The place and the storage of a slot that is neither a member, nor wanted, nor about to be one. A place may have been
     /// made for a member that was never started: of such a slot nothing is remembered. Storage waits until every voter
     /// serves: then none of them has its data elsewhere, should volumes have been swapped.
-    fn clear_away(&mut self, ordinal: Ordinal) {
+    fn delete_unwanted(&mut self, ordinal: Ordinal) {
         let slot = self.memory.slot(ordinal);
         let vacant = slot.mark == Mark::Never && slot.member.is_none() && self.memory.change.is_none();
         if self.spec.wants(ordinal) || self.is_member(ordinal) || !vacant || !self.stopped(ordinal) {
@@ -83,7 +83,7 @@ impl Pass<'_> {
         }
         let something = !matches!(view.volume, Volume::Empty | Volume::Unknown);
         if something || self.memory.slot(ordinal).mark != Mark::Never {
-            self.move_on(ordinal);
+            self.start_next_generation(ordinal);
         }
     }
 
@@ -128,7 +128,7 @@ impl Pass<'_> {
     }
 
     /// Says whose replacement waits until somebody makes room, where the ground sets data aside by itself.
-    pub fn tell_no_room(&mut self) {
+    pub fn report_no_room(&mut self) {
         for ordinal in self.ordinals() {
             if let Some(why) = self.view(ordinal).and_then(|view| view.no_room_aside.clone()) {
                 let detail = format!("{}: {why}", self.spec.member_name(ordinal));
@@ -138,7 +138,7 @@ impl Pass<'_> {
     }
 
     /// Old data goes only when the slot serves again, or is no longer wanted while a quorum is well.
-    fn thin_out(&mut self, ordinal: Ordinal) {
+    fn prune_asides(&mut self, ordinal: Ordinal) {
         let Some(view) = self.view(ordinal) else { return };
         if view.asides <= pace::ASIDES.0 || !view.leftovers.is_empty() {
             return;

@@ -23,7 +23,7 @@ impl Pass<'_> {
         let failing = self.rejected().is_some();
         let disturbed = self.memory.disturbance.as_ref().map(|d| d.ordinal);
         if let Some(disturbed) = disturbed.filter(|_| !failing) {
-            self.tell_disturbed(disturbed);
+            self.report_disturbed(disturbed);
         }
         if (failing || disturbed.is_some()) && self.guards.on(Guard::OneDisturbed) {
             return true;
@@ -31,7 +31,7 @@ impl Pass<'_> {
         let mut voters = self.voters().into_iter().filter_map(|k| k.ordinal);
         if let Some(tried) = voters.find(|o| self.on_trial(*o)) {
             let detail = format!(
-                "{} has yet to serve as is wanted for {} seconds before the next is restarted",
+                "waiting for {} to serve for {} seconds before the next is restarted",
                 self.spec.member_name(tried),
                 pace::STABLE.as_secs()
             );
@@ -129,7 +129,7 @@ impl Pass<'_> {
         if self.can_be_resized(ordinal) {
             return self.resize_process(ordinal);
         }
-        if self.lead_elsewhere(victim.listed.id) {
+        if self.transfer_leadership(victim.listed.id) {
             self.memory.disturbance = Some(Disturbance {
                 ordinal,
                 since: self.now,

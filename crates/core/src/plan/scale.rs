@@ -36,7 +36,7 @@ impl Pass<'_> {
                 others.healthy, others.voters
             );
             self.wait(WaitReason::MembersUnhealthy, victim.ordinal, detail);
-        } else if self.lead_elsewhere_to_stay(victim.listed.id) {
+        } else if self.transfer_leadership_before_removal(victim.listed.id) {
             self.remove(victim.listed.id);
         }
         true
@@ -90,7 +90,7 @@ impl Pass<'_> {
             return true;
         }
         if view.volume != Volume::Empty || self.memory.slot(ordinal).mark != Mark::Never {
-            self.move_on(ordinal);
+            self.start_next_generation(ordinal);
             return true;
         }
         let ill = known.iter().filter(|k| !k.healthy).count();

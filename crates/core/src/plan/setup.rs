@@ -145,10 +145,10 @@ impl Pass<'_> {
                 });
             }
         }
-        self.tell_rejected();
+        self.report_rejected();
     }
 
-    fn tell_rejected(&mut self) {
+    fn report_rejected(&mut self) {
         let Some(Rejected { member, why, .. }) = self.rejected().cloned() else {
             return;
         };
@@ -211,7 +211,7 @@ impl Pass<'_> {
             Process::Running { .. }
                 if turn.is_some()
                     && runs(view).as_ref() == Some(&wanted)
-                    && self.ill_for_long(ordinal)
+                    && self.unhealthy_for_long(ordinal)
                     && self.can_be_stopped(ordinal) =>
             {
                 Some(format!("it runs and has not served for {minutes} minutes"))
@@ -279,7 +279,7 @@ impl Pass<'_> {
         }
     }
 
-    fn ill_for_long(&self, ordinal: Ordinal) -> bool {
+    fn unhealthy_for_long(&self, ordinal: Ordinal) -> bool {
         let since = self.memory.slot(ordinal).ill_since;
         since.is_some_and(|since| since <= self.now && self.elapsed(since) >= pace::COME_UP)
     }
@@ -301,7 +301,7 @@ impl Pass<'_> {
         let (good, forming) = (self.good(), self.memory.cluster.is_none());
         let hangs = |o: Ordinal| {
             let runs = self.view(o).and_then(runs);
-            runs.is_some() && runs == good && self.ill_for_long(o)
+            runs.is_some() && runs == good && self.unhealthy_for_long(o)
         };
         if forming && self.ordinals().into_iter().any(hangs) {
             self.memory.good = None;
@@ -344,7 +344,7 @@ impl Pass<'_> {
         let served_else = slot.served_as.as_ref() != Some(&runs);
         // What is wanted has its time to come up.
         let tried =
-            runs == self.wanted_at(ordinal) && self.rejected().is_none() && !self.ill_for_long(ordinal);
+            runs == self.wanted_at(ordinal) && self.rejected().is_none() && !self.unhealthy_for_long(ordinal);
         // Without a quorum, who answers waits for the others.
         let silent = self.quorum().is_some() || view.status.is_none();
         // One whose data was deleted under it may be the last that has it.

@@ -119,7 +119,6 @@ pub enum StartHow {
 }
 
 impl Step {
-    /// What kind it is.
     pub fn kind(&self) -> StepKind {
         match self {
             Step::Provide { .. } => StepKind::Provide,

@@ -69,7 +69,7 @@ pub fn serve(wanted: &Serve<'_>, places: &Places, progress: &Progress) -> Result
     running.await_serving(SERVE_LIMIT, &still, &failed)?;
     let answer = running.hash_kv(wanted.revision, HASH_LIMIT, &failed)?;
     let answer: Answer = serde_json::from_slice(&answer)
-        .map_err(|error| failed(format!("what it tells of its hash cannot be read: {error}")))?;
+        .map_err(|error| failed(format!("cannot parse its HashKV response: {error}")))?;
     running.end(&failed)?;
     Ok(Said {
         hash: answer.hash,

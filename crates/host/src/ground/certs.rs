@@ -30,18 +30,18 @@ pub(crate) struct Keeper<'a> {
     pub(crate) members: &'a [MemberName],
     /// Those of them that were started, and so had certificates before.
     pub(crate) started: &'a [MemberName],
-    pub(crate) may: May,
+    pub(crate) may: CertPolicy,
 }
 
 /// What may become of certificates that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum May {
+pub(crate) enum CertPolicy {
     /// Anything: nobody uses them yet.
-    Begin,
+    Create,
     /// They are kept good, and their CA is replaced in stages.
     Renew,
     /// Nothing: the user asked for that.
-    Stay,
+    Freeze,
 }
 
 /// Certificates that are in place.
@@ -82,20 +82,22 @@ impl Keeper<'_> {
         let dir = self.root.pki();
         let (policy, now) = (Policy::default(), SystemTime::now());
         let failed = |source| self.failed(source);
-        if self.may == May::Renew {
+        if self.may == CertPolicy::Renew {
             quorate_pki::restore_trust(&dir, now).map_err(failed)?;
         }
         let keyless = |cas: &Cas| cas.signer().is_none() && !cas.trusted().is_empty() && self.serve();
         let before = self.read(now)?;
         let lost: Vec<&(Layout, Cas)> = before.iter().filter(|(_, cas)| keyless(cas)).collect();
         match self.may {
-            May::Stay => drop(quorate_pki::inspect_all(&Layout::new(&dir).ca().cert).map_err(failed)?),
-            May::Renew if !lost.is_empty() => {
+            CertPolicy::Freeze => {
+                drop(quorate_pki::inspect_all(&Layout::new(&dir).ca().cert).map_err(failed)?)
+            }
+            CertPolicy::Renew if !lost.is_empty() => {
                 for (layout, cas) in &before {
                     cas.publish(layout.dir()).map_err(failed)?;
                 }
             }
-            May::Renew | May::Begin => {
+            CertPolicy::Renew | CertPolicy::Create => {
                 quorate_pki::ensure(&dir, &self.wanted()?, &policy, now).map_err(failed)?;
             }
         }
@@ -142,7 +144,7 @@ impl Keeper<'_> {
             (None, false) => Stage::Steady,
         };
         // Twice as long as its leaves live, so that none of them is cut short.
-        let ends = cas.ends_within(Policy::default().leaf_lifetime * 2, now);
+        let ends = cas.expires_within(Policy::default().leaf_lifetime * 2, now);
         // A time in the future is of a clock that was set back.
         let since = cas.since().and_then(|since| now.duration_since(since).ok());
         Ok(Rotation {
@@ -157,7 +159,7 @@ impl Keeper<'_> {
 
     /// Makes the next move of a rotation, if its time has come, and says which: then everything is to be prepared anew.
     pub(crate) fn rotate(&self, rotation: &Rotation, proven: bool) -> Result<Option<String>, Error> {
-        if self.may != May::Renew {
+        if self.may != CertPolicy::Renew {
             return Ok(None);
         }
         let Rotation { name, layout, .. } = rotation;
@@ -174,7 +176,7 @@ impl Keeper<'_> {
             Move::Stay => {
                 // It was carried out, and a crash left the request behind.
                 if rotation.stage == Stage::Steady && layout.rotation_request().exists() {
-                    quorate_pki::forget_rotation(dir).map_err(failed)?;
+                    quorate_pki::clear_rotation_request(dir).map_err(failed)?;
                 }
                 None
             }
@@ -246,7 +248,7 @@ impl Keeper<'_> {
                 let identity = self.issue(next)?;
                 self.tls(cas.bundle(), identity).map(Some)
             }
-            // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
+            // Whoever is with_freshness by one that trusts the new CA alone shows a certificate of it.
             (Stage::Retiring, _, Some(signer)) => {
                 let identity = self.issue(signer)?;
                 self.tls(signer.pem().cert.clone(), identity).map(Some)

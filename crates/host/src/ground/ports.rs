@@ -107,7 +107,7 @@ pub(crate) fn assign(
 }
 
 /// What would keep a new cluster from beginning, said before anything is made for it.
-pub(crate) fn foresee(root: &Root, cluster: &Cluster, registry: Option<Registry>) -> Result<(), Error> {
+pub(crate) fn preflight(root: &Root, cluster: &Cluster, registry: Option<Registry>) -> Result<(), Error> {
     let asked = Asked {
         client: cluster.host.client_port,
         peer: cluster.host.peer_port,

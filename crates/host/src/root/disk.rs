@@ -51,13 +51,13 @@ pub(crate) fn full(root: &Path) -> Option<String> {
 
 impl Status {
     /// Says how it is with the disk now, in place of what was said before.
-    pub(crate) fn look_at_disk(&mut self) {
+    pub(crate) fn check_disk(&mut self) {
         if let Some(free) = free(&self.root.clone()) {
-            self.tell_room(free);
+            self.report_free_space(free);
         }
     }
 
-    fn tell_room(&mut self, free: u64) {
+    fn report_free_space(&mut self, free: u64) {
         let [is_full, is_short] = [BlockReason::DiskFull.name(), StatusReason::DiskNearlyFull.name()];
         self.blocks.retain(|block| block.reason != is_full);
         self.problems.retain(|problem| !problem.starts_with(is_short));
@@ -125,17 +125,17 @@ mod tests {
             }],
             ..Status::default()
         };
-        status.tell_room(0);
-        status.tell_room(0);
+        status.report_free_space(0);
+        status.report_free_space(0);
         assert_eq!((status.blocks.len(), status.ready), (1, false));
         let detail = &status.blocks[0].detail;
         assert!(
             detail.contains("not running: t-0") && detail.contains("make room"),
             "{detail}"
         );
-        status.tell_room(100 << 20);
+        status.report_free_space(100 << 20);
         assert!(status.blocks.is_empty() && status.problems[0].starts_with("DiskNearlyFull: 100 MiB"));
-        status.tell_room(1 << 40);
+        status.report_free_space(1 << 40);
         assert!(status.blocks.is_empty() && status.problems.is_empty());
     }
 }

@@ -13,7 +13,7 @@ use quorate_core::rotation::Proven;
 
 use super::{Event, Supervision};
 use crate::Error;
-use crate::ground::certs::{Keeper, May, Rotation};
+use crate::ground::certs::{CertPolicy, Keeper, Rotation};
 use crate::ground::{certs, manifest};
 
 impl<E: FnMut(Event)> Supervision<E> {
@@ -32,9 +32,9 @@ impl<E: FnMut(Event)> Supervision<E> {
             .map(|o| self.ground.name(o))
             .collect();
         let may = match self.ground.journal.memory.bootstrap {
-            None => May::Begin,
-            Some(_) if self.ground.cluster.paused => May::Stay,
-            Some(_) => May::Renew,
+            None => CertPolicy::Create,
+            Some(_) if self.ground.cluster.paused => CertPolicy::Freeze,
+            Some(_) => CertPolicy::Renew,
         };
         let slots = self.ground.journal.memory.slots.iter();
         let started: Vec<MemberName> = slots

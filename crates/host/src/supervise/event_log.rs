@@ -3,7 +3,7 @@
 //! Never: a line for every pass; a value that is secret (steps and reasons hold none).
 
 use quorate_core::model::{Exit, MemberName, Ordinal, StepResult};
-use quorate_core::standing::{Standing, subject};
+use quorate_core::transitions::{Transitions, subject};
 use quorate_core::{Memory, Plan, Spec, Step};
 
 /// Logs what has come to stand in the way of the plan, or does no longer.
@@ -11,7 +11,7 @@ pub(crate) fn standing(
     cluster: &str,
     named: impl Fn(Ordinal) -> MemberName,
     plan: &Plan,
-    standing: &mut Standing,
+    standing: &mut Transitions,
 ) {
     for change in standing.changes(plan) {
         let member = change.member.map(|ordinal| named(ordinal).to_string());
@@ -30,7 +30,7 @@ pub(crate) fn step(
     spec: &Spec,
     memory: &Memory,
     (step, result): (&Step, &StepResult),
-    standing: &mut Standing,
+    standing: &mut Transitions,
 ) {
     let cluster = &spec.name;
     let member = subject(step, memory).map(|ordinal| spec.member_name(ordinal).to_string());

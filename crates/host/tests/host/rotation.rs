@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use quorate_client::{Endpoint, IdentityFiles, Port, Timeouts, Tls, TlsFiles, prove};
 use quorate_core::model::Ordinal;
 use quorate_pki::{
-    Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, ask_for_rotation, ensure,
+    Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, ensure, request_rotation,
 };
 use quorate_testkit::await_that_async;
 
@@ -111,7 +111,7 @@ fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while(
         let gap = under_writes(&place, async {
             place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
             place.until("paused", |s| s.spec.paused).await;
-            ask_for_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
+            request_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
             // Asked for and paused: the next look comes, and nothing is begun.
             place.edit_manifest("paused: true", "paused: true # still");
             let looked = place.status().updated_at;
@@ -163,7 +163,7 @@ fn a_ca_whose_files_are_lost_is_replaced_in_stages() {
                 until("introduced", &place, |cas| cas.next().is_some()).await;
                 assert!(cas(place.root()).trusted().contains(&former), "{lost:?}");
                 // Without this each stage lasts a day, for clients.
-                ask_for_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
+                request_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
                 finished(&place, &former, &before).await;
                 assert!(!told(&place.status()));
             })

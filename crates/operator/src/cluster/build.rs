@@ -17,7 +17,6 @@ use crate::names::Names;
 /// What all objects of a cluster are made from.
 #[derive(Clone, Debug)]
 pub struct BuildContext<'a> {
-    /// What it is called.
     pub names: &'a Names,
     pub cluster: &'a Cluster,
     /// What it is owned by.

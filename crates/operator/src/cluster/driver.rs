@@ -17,7 +17,7 @@ use super::build::BuildContext;
 use super::gather::Seen;
 use super::observe::Objects;
 use super::upkeep::Whole;
-use crate::requests::apply::Did;
+use crate::requests::apply::Applied;
 use crate::requests::effect::{Effect, News};
 use crate::requests::trouble::Failed;
 use crate::tls::secure::Secured;
@@ -69,7 +69,7 @@ pub trait Driver: Send {
         status: PeerStatus,
     ) -> BoxFuture<'a, Result<(), Failed>>;
 
-    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Did, Failed>>;
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, Failed>>;
 
     /// An event on `resource`. Best effort: nothing depends on it.
     fn tell<'a>(&'a mut self, resource: &'a EtcdCluster, news: &'a News) -> BoxFuture<'a, ()>;

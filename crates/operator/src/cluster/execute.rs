@@ -230,7 +230,7 @@ impl Executor<'_> {
         let context = self.context_with(config)?;
         let wanted = context.cluster.pod.resources.clone().unwrap_or_default();
         let told = told(Some(&wanted));
-        let message = format!("Gave the pod {:?} other resources: {told}", pod.name);
+        let message = format!("Resized the pod {:?}: {told}", pod.name);
         Ok(Requests {
             news: vec![News::done("PodResized", ("Pod", &pod.name), message)],
             effects: vec![Effect::Resize {
@@ -244,7 +244,7 @@ impl Executor<'_> {
 
     fn discard(&self, ordinal: Ordinal, storage: &StorageId) -> Requests {
         let name = self.context.names.member(ordinal).to_string();
-        let message = format!("Deleted the claim {name:?} of a member that was scaled away");
+        let message = format!("Deleted the claim {name:?} of a member removed by scaling down");
         let about = ("PersistentVolumeClaim", name.as_str());
         Requests {
             news: vec![News::done("ClaimDeleted", about, message)],
@@ -269,7 +269,7 @@ impl Executor<'_> {
             Stage::Refused(why) => why,
             _ => "",
         };
-        let message = format!("Deleted the pod {:?}, so that another is made: {why}", pod.name);
+        let message = format!("Deleted the pod {:?}, to have it recreated: {why}", pod.name);
         Requests {
             effects: vec![Effect::Delete {
                 kind: Kind::Pod,

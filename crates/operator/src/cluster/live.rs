@@ -21,12 +21,12 @@ use super::driver::{Driver, View};
 use super::observe::Objects;
 use super::{login, reconcile};
 use crate::names::Names;
-use crate::requests::apply::{Did, FIELD_MANAGER, apply, as_manager, is, plain};
+use crate::requests::apply::{Applied, FIELD_MANAGER, apply, as_manager, is, plain};
 use crate::requests::effect::{Effect, News};
 use crate::requests::events::Reporter;
 use crate::requests::trouble::{EFFECT_LIMIT, Failed, in_time};
-use crate::runtime::figures::Figures;
-use crate::runtime::lease::Tenure;
+use crate::runtime::lease::Leadership;
+use crate::runtime::metrics::Metrics;
 use crate::runtime::watch::Watches;
 use crate::tls::follow::Followed;
 use crate::tls::secure::{self, Secured};
@@ -36,12 +36,11 @@ use crate::tls::secure::{self, Secured};
 pub struct Shared {
     pub client: Client,
     pub watches: Watches,
-    /// Where images come from.
     pub images: Arc<Images>,
     /// Whether it may act.
-    pub tenure: Tenure,
+    pub tenure: Leadership,
     pub reporter: Reporter,
-    pub figures: Arc<Figures>,
+    pub metrics: Arc<Metrics>,
     /// What certificates are made with.
     pub certificates: Arc<secure::Settings>,
 }
@@ -200,12 +199,12 @@ impl Driver for Live<'_> {
         Box::pin(in_time("store the status of an EtcdPeer", written))
     }
 
-    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Did, Failed>> {
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, Failed>> {
         Box::pin(async move {
             let Names { namespace, cluster } = self.names;
             let asked = apply(&self.shared.client, namespace, effect);
             let did = in_time(effect.to_string(), asked).await?;
-            let found_so = did == Did::Nothing;
+            let found_so = did == Applied::Unchanged;
             tracing::debug!(namespace, cluster, found_so, "request: {effect}");
             Ok(did)
         })
@@ -223,10 +222,10 @@ impl Driver for Live<'_> {
     }
 
     fn decided(&mut self, spec: &Spec, observed: &Observed, plan: &Plan) {
-        self.shared.figures.seen(self.names, spec, observed, plan);
+        self.shared.metrics.seen(self.names, spec, observed, plan);
     }
 
     fn held(&mut self, reason: &'static str) {
-        self.shared.figures.held(self.names, reason);
+        self.shared.metrics.held(self.names, reason);
     }
 }

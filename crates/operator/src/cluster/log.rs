@@ -3,7 +3,7 @@
 //! Never: a line for every pass; a value that is secret (steps and reasons hold none).
 
 use quorate_core::model::{Spec, StepResult};
-use quorate_core::standing::{Change, Standing, subject};
+use quorate_core::transitions::{Change, Transitions, subject};
 use quorate_core::{Memory, Step};
 
 use crate::names::Names;
@@ -27,7 +27,7 @@ pub(crate) fn step(
     (step, result): (&Step, &StepResult),
     spec: &Spec,
     memory: &Memory,
-    standing: &mut Standing,
+    standing: &mut Transitions,
 ) {
     let Names { namespace, cluster } = names;
     let member = subject(step, memory).map(|o| names.member(o).to_string());

@@ -60,7 +60,6 @@ impl Objects {
 /// What a look is made from, besides the objects and the answers.
 #[derive(Debug)]
 pub struct Look<'a> {
-    /// What the cluster is called.
     pub names: &'a Names,
     pub spec: &'a Spec,
     pub memory: &'a Memory,
@@ -77,7 +76,7 @@ pub struct Look<'a> {
 impl Look<'_> {
     /// The address of a pod that is gone may be another's by now, and an etcd of another cluster may answer there. What
     /// such a one says is about nothing of ours.
-    fn drop_strangers(&self, ordinals: &BTreeSet<Ordinal>, answers: &mut Answers) {
+    fn drop_foreign_answers(&self, ordinals: &BTreeSet<Ordinal>, answers: &mut Answers) {
         if let Some(ours) = self.memory.cluster {
             answers.statuses.retain(|_, status| status.cluster == ours);
             answers.quorum = answers.quorum.take().filter(|q| q.cluster == ours);
@@ -104,7 +103,7 @@ impl Look<'_> {
         let remembered = self.memory.slots.keys().copied();
         let present = objects.slots.keys().copied();
         let mut ordinals: BTreeSet<Ordinal> = wanted.chain(remembered).chain(present).collect();
-        self.drop_strangers(&ordinals, &mut answers);
+        self.drop_foreign_answers(&ordinals, &mut answers);
         // A member may be listed of which nothing else is left: its objects are gone, and what remembered it is too.
         let listed = answers.quorum.iter().flat_map(|q| &q.members);
         let urls = listed.flat_map(|m| &m.peer_urls);

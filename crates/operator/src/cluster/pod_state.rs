@@ -49,7 +49,6 @@ pub struct PodState {
     pub lacks: BTreeMap<String, String>,
     /// Its address, once it has one.
     pub ip: Option<String>,
-    /// How far it has got.
     pub stage: Stage,
     /// Kubernetes counts it as ready and sends clients to it.
     pub ready: bool,

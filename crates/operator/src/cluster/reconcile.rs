@@ -16,7 +16,7 @@ use quorate_core::guard::Guards;
 use quorate_core::model::{Frozen, Observed, Outcome, Refused, Spec, StepResult, Time};
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
 use quorate_core::reason::StatusReason;
-use quorate_core::standing::Standing;
+use quorate_core::transitions::Transitions;
 use quorate_core::{Decision, Memory, Plan, Step, decide};
 
 use super::build::{BuildContext, Images};
@@ -48,7 +48,7 @@ pub struct Kept {
     taken_up: bool,
     trouble: Trouble,
     /// What stops the plan and what it waits for, as far as it was told.
-    standing: Standing,
+    standing: Transitions,
 }
 
 impl Kept {
@@ -364,7 +364,7 @@ impl Pass<'_> {
         Ok(if at_rest {
             AT_REST
         } else {
-            plan.next_look.max(SOONEST)
+            plan.requeue_after.max(SOONEST)
         })
     }
 

@@ -314,7 +314,7 @@ impl SlotObjects {
             return (
                 stopped,
                 if going {
-                    preparing("what was there before is going")
+                    preparing("the previous pod is terminating")
                 } else {
                     Place::Absent
                 },

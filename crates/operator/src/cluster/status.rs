@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn what_stops_a_plan_is_the_same_in_the_condition_the_events_and_the_metrics() {
         use crate::requests::events::come_to_block;
-        use crate::runtime::figures::Figures;
+        use crate::runtime::metrics::Metrics;
         let (names, asides, memory) = (Names::of("n", "c"), BTreeMap::new(), Memory::default());
         let spec = Spec {
             name: "c".to_owned(),
@@ -500,9 +500,9 @@ mod tests {
                 trouble: None,
                 now: jiff::Timestamp::from_second(1).unwrap(),
             };
-            let figures = Figures::default();
-            figures.seen(&names, &spec, &observed, &plan);
-            let metrics = figures.text(true, &BTreeMap::new());
+            let metrics = Metrics::default();
+            metrics.seen(&names, &spec, &observed, &plan);
+            let metrics = metrics.text(true, &BTreeMap::new());
             let status = seen.cluster(&ClusterStatus::default());
             let blocked = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
             let told = format!("detail 0; {}: detail 1", pair[1].name());

@@ -227,7 +227,7 @@ fn withdraw_addresses(slot: &SlotObjects, requests: &mut Requests) {
             .extend(labelled(Kind::Pod, (&pod.name, &pod.uid), labels));
         let node = pod.node.as_deref().unwrap_or("its node");
         let message = format!(
-            "Took pod {:?} out of the Services: {node} has not ended it, and another one runs in its place",
+            "Took pod {:?} out of the Services: {node} has not terminated it, and another one runs in its place",
             pod.name
         );
         requests

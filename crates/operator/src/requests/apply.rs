@@ -34,18 +34,20 @@ pub fn as_manager() -> PostParams {
 
 /// What an effect came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
-    It,
+pub enum Applied {
+    Changed,
     /// What was to be made was there already, and is ours; what was to be deleted is gone, or is not what was seen.
-    Nothing,
+    Unchanged,
 }
 
 /// Does one effect in a namespace.
-pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<Did, kube::Error> {
+pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<Applied, kube::Error> {
     let requests = ApiRequests { client, namespace };
     match effect {
         // Its content matters: one of that name that someone else made is no substitute.
-        Effect::Create(object @ Object::Secret(_)) => requests.create_ours(object).await.map(|()| Did::It),
+        Effect::Create(object @ Object::Secret(_)) => {
+            requests.create_ours(object).await.map(|()| Applied::Changed)
+        }
         Effect::Create(object) => requests.create(object).await,
         Effect::DeleteClaim { name, uid, version } => {
             requests
@@ -58,7 +60,7 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
             resources,
             config,
         } => requests.resize((name, uid), resources, config).await,
-        effect => requests.change(effect).await.map(|()| Did::It),
+        effect => requests.change(effect).await.map(|()| Applied::Changed),
     }
 }
 
@@ -116,14 +118,14 @@ impl ApiRequests<'_> {
 
     /// Makes an object. One of that name that is there already is taken for it if it carries its labels; another's is
     /// no substitute.
-    async fn create(&self, object: &Object) -> Result<Did, kube::Error> {
+    async fn create(&self, object: &Object) -> Result<Applied, kube::Error> {
         let refused = match self.create_ours(object).await {
             Err(error) if is(&error, 409) => error,
-            other => return other.map(|()| Did::It),
+            other => return other.map(|()| Applied::Changed),
         };
         let (resource, wanted) = (object.kind().resource(), object.content()?);
         match self.api(&resource).get_opt(&wanted.name_any()).await? {
-            Some(present) if carries(&present, &wanted) => Ok(Did::Nothing),
+            Some(present) if carries(&present, &wanted) => Ok(Applied::Unchanged),
             Some(_) => Err(taken(&resource.kind, &wanted)),
             None => Err(refused), // It has just gone; the next pass makes it.
         }
@@ -218,7 +220,7 @@ impl ApiRequests<'_> {
         name: &str,
         uid: &str,
         resource_version: Option<String>,
-    ) -> Result<Did, kube::Error> {
+    ) -> Result<Applied, kube::Error> {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
             preconditions: Some(Preconditions {
@@ -229,8 +231,8 @@ impl ApiRequests<'_> {
         };
         match self.api(&kind.resource()).delete(name, &params).await {
             // It is gone, or another is there.
-            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Did::Nothing),
-            other => other.map(|_| Did::It),
+            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Applied::Unchanged),
+            other => other.map(|_| Applied::Changed),
         }
     }
 
@@ -241,7 +243,7 @@ impl ApiRequests<'_> {
         (name, uid): (&str, &str),
         resources: &ResourceRequirements,
         config: &str,
-    ) -> Result<Did, kube::Error> {
+    ) -> Result<Applied, kube::Error> {
         let etcd = json!({"name": ETCD_CONTAINER, "resources": resources});
         let patch = json!({"metadata": {"uid": uid}, "spec": {"containers": [etcd]}});
         let (patch, params) = (Patch::Strategic(&patch), self.params());
@@ -249,14 +251,14 @@ impl ApiRequests<'_> {
         let resized = api.patch_subresource("resize", name, &params, &patch).await;
         let (annotation, did) = match resized {
             Err(error) if CANNOT_RESIZE.iter().any(|code| is(&error, *code)) => {
-                (RESIZE_REFUSED_ANNOTATION, Did::Nothing)
+                (RESIZE_REFUSED_ANNOTATION, Applied::Unchanged)
             }
-            other => other.map(|_| (CONFIG_ANNOTATION, Did::It))?,
+            other => other.map(|_| (CONFIG_ANNOTATION, Applied::Changed))?,
         };
         let note = json!({"metadata": {"uid": uid, "annotations": {annotation: config}}});
         match self.merge(Kind::Pod, name, &note).await {
             // It is gone, or another is there.
-            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Did::Nothing),
+            Err(error) if is(&error, 404) || is(&error, 409) => Ok(Applied::Unchanged),
             other => other.map(|()| did),
         }
     }
@@ -304,7 +306,7 @@ mod tests {
     }
 
     /// What a resize comes to where the API server answers it with this code, and what was asked of it.
-    async fn resized(code: u16) -> (Result<Did, kube::Error>, Vec<String>) {
+    async fn resized(code: u16) -> (Result<Applied, kube::Error>, Vec<String>) {
         use std::sync::{Arc, Mutex};
         let asked = Arc::new(Mutex::new(Vec::new()));
         let answers = tower::service_fn({
@@ -346,12 +348,12 @@ mod tests {
     #[tokio::test]
     async fn a_pod_says_that_the_api_server_does_not_resize_it() {
         let (did, asked) = resized(200).await;
-        assert_eq!((did.ok(), asked.len()), (Some(Did::It), 4));
+        assert_eq!((did.ok(), asked.len()), (Some(Applied::Changed), 4));
         assert!(asked[3].contains("etcd.improbable.io/config"), "{}", asked[3]);
         assert_eq!(asked[0], "PATCH /api/v1/namespaces/n/pods/p/resize");
         for code in [404, 405, 422] {
             let (did, asked) = resized(code).await;
-            assert_eq!(did.ok(), Some(Did::Nothing), "{code}");
+            assert_eq!(did.ok(), Some(Applied::Unchanged), "{code}");
             assert_eq!(asked[2], "PATCH /api/v1/namespaces/n/pods/p");
             let refused: Value = serde_json::from_str(&asked[3]).unwrap();
             let annotation = &refused["metadata"]["annotations"][RESIZE_REFUSED_ANNOTATION];

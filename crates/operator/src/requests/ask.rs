@@ -7,7 +7,7 @@ use quorate_api::crd::EtcdCluster;
 
 use crate::cluster::driver::Driver;
 use crate::cluster::execute::Requests;
-use crate::requests::apply::Did;
+use crate::requests::apply::Applied;
 use crate::requests::effect::Effect;
 use crate::requests::trouble::{Asked, Failed};
 
@@ -46,7 +46,7 @@ pub(crate) async fn ask_each(
 }
 
 /// Asks for one thing, if there is time for it before another may hold the Lease.
-async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Did>, Failed> {
+async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Applied>, Failed> {
     if !driver.covers() {
         return Ok(None);
     }

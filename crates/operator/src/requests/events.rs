@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::Ordinal;
-use quorate_core::standing::Standing;
+use quorate_core::transitions::Transitions;
 use quorate_core::{Memory, Plan, Step};
 
 use crate::cluster::log;
@@ -71,7 +71,7 @@ impl Reporter {
 
 /// A Warning for each thing that has come to stop the plan; `told` is what was told of before. What it waits for, and what
 /// is over, is logged only.
-pub(crate) fn come_to_block(names: &Names, plan: &Plan, told: &mut Standing) -> Vec<News> {
+pub(crate) fn come_to_block(names: &Names, plan: &Plan, told: &mut Transitions) -> Vec<News> {
     let mut all = Vec::new();
     for change in told.changes(plan) {
         log::change(names, &change);
@@ -150,7 +150,7 @@ mod tests {
             ],
             ..Plan::default()
         };
-        let mut told = Standing::default();
+        let mut told = Transitions::default();
         let news = come_to_block(&names, &stopped, &mut told);
         let shown: Vec<_> = news
             .iter()

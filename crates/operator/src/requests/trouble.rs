@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quorate_core::reason::StatusReason;
 
-use crate::requests::apply::Did;
+use crate::requests::apply::Applied;
 use crate::requests::effect::{Effect, News};
 
 /// No effect takes longer: the Lease must hold for this long when it begins.
@@ -130,7 +130,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Takes in what asking for an effect came to: nothing, if it was not asked for.
-    pub(crate) fn take(&mut self, effect: &'a Effect, came_to: Result<Option<Did>, Failed>) {
+    pub(crate) fn take(&mut self, effect: &'a Effect, came_to: Result<Option<Applied>, Failed>) {
         match came_to {
             Ok(Some(did)) => return self.add(effect, did),
             Ok(None) => {}
@@ -143,13 +143,13 @@ impl<'a> Asked<'a> {
     }
 
     /// Takes in what an effect came to.
-    pub(crate) fn add(&mut self, effect: &Effect, did: Did) {
+    pub(crate) fn add(&mut self, effect: &Effect, did: Applied) {
         match (did, effect) {
-            (Did::Nothing, Effect::Create(object)) => self.not_done.insert(object.to_string()),
-            (Did::Nothing, Effect::DeleteClaim { name, .. }) => {
+            (Applied::Unchanged, Effect::Create(object)) => self.not_done.insert(object.to_string()),
+            (Applied::Unchanged, Effect::DeleteClaim { name, .. }) => {
                 self.not_done.insert(format!("PersistentVolumeClaim {name}"))
             }
-            (Did::Nothing, Effect::Resize { name, .. }) => self.not_done.insert(format!("Pod {name}")),
+            (Applied::Unchanged, Effect::Resize { name, .. }) => self.not_done.insert(format!("Pod {name}")),
             _ => return,
         };
     }
@@ -222,7 +222,7 @@ mod tests {
         for effect in effects {
             if asked.is_open(effect) {
                 applied.push(effect.to_string());
-                asked.take(effect, bad(effect).map_or(Ok(Some(Did::It)), Err));
+                asked.take(effect, bad(effect).map_or(Ok(Some(Applied::Changed)), Err));
             }
         }
         let left = asked.left.iter().map(ToString::to_string).collect();

@@ -34,7 +34,7 @@ impl Health {
         let watch = all.entry(resource.to_owned()).or_default();
         let first = watch.wrong.is_none();
         watch.wrong = Some(why.to_owned());
-        first.then(|| format!("the watch of {resource} fails, and is tried again: {why}"))
+        first.then(|| format!("the watch of {resource} failed; retrying: {why}"))
     }
 
     /// A watch goes well; `up` if it has just seen everything there is. Out: a line for the log, if it did not before.
@@ -43,7 +43,7 @@ impl Health {
         let watch = all.entry(resource.to_owned()).or_default();
         watch.up |= up;
         let failed = watch.wrong.take().is_some();
-        failed.then(|| format!("the watch of {resource} goes on"))
+        failed.then(|| format!("the watch of {resource} recovered"))
     }
 
     /// Which watches are not up yet, and why; empty if all are.

@@ -25,9 +25,9 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(4);
 const RETRY: Duration = Duration::from_secs(2);
 /// Work that has not been heard of for this long hangs.
-const PULSE_MAX: Duration = Duration::from_secs(60);
+const HEARTBEAT_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked whether work has begun, or goes on again.
-const NO_PULSE: Duration = Duration::from_millis(250);
+const HEARTBEAT_POLL: Duration = Duration::from_millis(250);
 /// How long it takes at most to give it back: who stops the operator waits for it.
 const GIVE_BACK: Duration = Duration::from_secs(3);
 
@@ -45,9 +45,9 @@ impl SinceBoot {
 
 /// Until when this operator may act; shared with whoever acts.
 #[derive(Clone, Debug, Default)]
-pub struct Tenure(Arc<Mutex<Option<SinceBoot>>>);
+pub struct Leadership(Arc<Mutex<Option<SinceBoot>>>);
 
-impl Tenure {
+impl Leadership {
     /// May something begin that takes up to `needs`?
     pub fn covers(&self, needs: Duration) -> bool {
         self.covers_at(SinceBoot::now(), needs)
@@ -70,16 +70,16 @@ impl Tenure {
 
 /// Says that the work goes on. Who does not work neither asks for the Lease nor keeps it.
 #[derive(Clone, Debug, Default)]
-pub struct Pulse(Arc<Mutex<Option<Instant>>>);
+pub struct Heartbeat(Arc<Mutex<Option<Instant>>>);
 
-impl Pulse {
+impl Heartbeat {
     pub fn beat(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    fn is_felt(&self, now: Instant) -> bool {
+    fn is_recent(&self, now: Instant) -> bool {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_some_and(|last| now.saturating_duration_since(last) < PULSE_MAX)
+        last.is_some_and(|last| now.saturating_duration_since(last) < HEARTBEAT_MAX)
     }
 }
 
@@ -87,8 +87,8 @@ impl Pulse {
 pub struct Candidate {
     api: Api<Lease>,
     identity: String,
-    tenure: Tenure,
-    pulse: Pulse,
+    tenure: Leadership,
+    pulse: Heartbeat,
     /// Whether the log says that this one leads.
     leads: bool,
     /// The Lease of another as last seen, and since when it has looked like that.
@@ -103,11 +103,11 @@ impl std::fmt::Debug for Candidate {
 
 impl Candidate {
     /// A candidate for the Lease in `namespace`.
-    pub fn new(client: Client, namespace: &str, identity: String, pulse: Pulse) -> Candidate {
+    pub fn new(client: Client, namespace: &str, identity: String, pulse: Heartbeat) -> Candidate {
         Candidate {
             api: Api::namespaced(client, namespace),
             identity,
-            tenure: Tenure::default(),
+            tenure: Leadership::default(),
             pulse,
             leads: false,
             seen: None,
@@ -115,16 +115,16 @@ impl Candidate {
     }
 
     /// Until when it may act.
-    pub fn tenure(&self) -> Tenure {
+    pub fn tenure(&self) -> Leadership {
         self.tenure.clone()
     }
 
     /// Gets and keeps the Lease, for ever. Failures to reach the API server let it run out, and so does work that hangs.
     pub async fn run(mut self) {
         loop {
-            if !self.pulse.is_felt(Instant::now()) {
-                self.log("the work hangs, so it is not renewed");
-                tokio::time::sleep(NO_PULSE).await;
+            if !self.pulse.is_recent(Instant::now()) {
+                self.log("the work loop stalled, so the Lease is not renewed");
+                tokio::time::sleep(HEARTBEAT_POLL).await;
                 continue;
             }
             let asked = SinceBoot::now();
@@ -171,7 +171,7 @@ impl Candidate {
     pub async fn give_back(client: Client, namespace: &str, identity: &str) {
         let given = Self::hand_over(client, namespace, identity);
         if tokio::time::timeout(GIVE_BACK, given).await.is_err() {
-            tracing::warn!("the Lease could not be given back in time; it ends by itself");
+            tracing::warn!("failed to release the Lease in time; it will expire");
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let (before, now, after) = (uptime(), SinceBoot::now(), uptime());
         let hundredth = Duration::from_millis(10);
         assert!(before <= now.0 + hundredth && now.0 <= after + hundredth);
-        let tenure = Tenure::default();
+        let tenure = Leadership::default();
         assert!(!tenure.covers_at(now, Duration::ZERO), "it never had the Lease");
         tenure.set(Some(SinceBoot(now.0 + DURATION)));
         assert!(tenure.covers_at(now, DURATION - hundredth));
@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn work_that_has_not_begun_or_hangs_has_no_pulse() {
-        let pulse = Pulse::default();
-        assert!(!pulse.is_felt(Instant::now()), "it has not begun");
+        let pulse = Heartbeat::default();
+        assert!(!pulse.is_recent(Instant::now()), "it has not begun");
         pulse.beat();
-        assert!(pulse.is_felt(Instant::now()));
-        assert!(!pulse.is_felt(Instant::now() + PULSE_MAX), "it hangs");
+        assert!(pulse.is_recent(Instant::now()));
+        assert!(!pulse.is_recent(Instant::now() + HEARTBEAT_MAX), "it hangs");
     }
 }

@@ -1,4 +1,4 @@
-//! A pass that panicked, shown to people: in the status, an event and the figures. The other clusters go on.
+//! A pass that panicked, shown to people: in the status, an event and the metrics. The other clusters go on.
 //!
 //! In: the cluster whose pass panicked. Out: a status that says so. Never: the panic's message in it, which could hold what
 //! only some may read; that goes to the log.
@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::requests::effect::News;
 use crate::requests::trouble::EFFECT_LIMIT;
 
-/// The reason in the conditions, the event and the figures.
+/// The reason in the conditions, the event and the metrics.
 pub(crate) const REASON: &str = StatusReason::PassPanicked.name();
 const TEXT: &str = "a pass over this cluster panicked, which is a bug in quorate; the operator's log has the details. The \
                     members run on, nothing else is done about them, and the pass is tried again";
@@ -21,12 +21,12 @@ impl Shared {
     /// Shows that the last pass over `names` panicked. Out: what the next pass begins with, for nothing that the last one had
     /// can be relied on.
     pub(crate) async fn show_panic(&self, names: &Names) -> Kept {
-        self.figures.panicked(names);
+        self.metrics.panicked(names);
         let mut kept = Kept::default();
         let Some(resource) = self.watches.cluster(names) else {
             return kept;
         };
-        self.figures.held(names, REASON);
+        self.metrics.held(names, REASON);
         let last = resource.status.clone().unwrap_or_default();
         let generation = resource.metadata.generation;
         let next = held(&last, (REASON, TEXT), generation, jiff::Timestamp::now());

@@ -71,7 +71,7 @@ impl<T: Send + 'static> Passes<T> {
                 continue;
             };
             if let Err(error) = &result {
-                tracing::error!("the pass over {key} did not come to an end: {error}");
+                tracing::error!("the pass over {key} panicked or was cancelled: {error}");
             }
             return Some((key, result.ok()));
         }

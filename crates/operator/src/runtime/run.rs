@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::requests::events::Reporter;
 use crate::requests::trouble::Failed;
 use crate::runtime::health::Health;
-use crate::runtime::lease::{Candidate, Pulse};
+use crate::runtime::lease::{Candidate, Heartbeat};
 use crate::runtime::passes::{Passes, caught};
 use crate::runtime::request_counter::RequestCounter;
 use crate::runtime::schedule::{Ending, Schedule};
@@ -47,7 +47,6 @@ pub struct Options {
     pub identity: String,
     /// The only namespace it looks after; all, if none is named.
     pub watch: Option<String>,
-    /// Where images come from.
     pub images: Images,
     /// Where metrics and readiness are served.
     pub listen: SocketAddr,
@@ -104,7 +103,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         &health,
         &mut background,
     );
-    let (pulse, identity) = (Pulse::default(), options.identity.clone());
+    let (pulse, identity) = (Heartbeat::default(), options.identity.clone());
     let candidate = Candidate::new(client.clone(), &options.namespace, identity, pulse.clone());
     if let Some(listener) = webhook {
         let duties = webhook::keep::Duties {
@@ -130,10 +129,10 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         certificates: Arc::new(options.certificates),
         tenure: candidate.tenure(),
         reporter: Reporter::new(client.clone(), options.identity.clone()),
-        figures: Arc::default(),
+        metrics: Arc::default(),
     };
     let served = Served {
-        figures: shared.figures.clone(),
+        metrics: shared.metrics.clone(),
         tenure: shared.tenure.clone(),
         requests,
         health,
@@ -142,7 +141,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
     background.spawn(candidate.run());
     let work = async {
         shared.watches.ready().await;
-        tracing::info!("all watches are up");
+        tracing::info!("all watches are in sync");
         Work::new(shared.clone(), wakeups, pulse).go_on().await;
     };
     let result = tokio::select! {
@@ -173,7 +172,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, CannotRun> {
 struct Work {
     shared: Shared,
     wakeups: Arc<Wakeups>,
-    pulse: Pulse,
+    pulse: Heartbeat,
     schedule: Schedule,
     /// Kept between passes; not of those under way.
     kept: BTreeMap<WorkKey, Kept>,
@@ -181,7 +180,7 @@ struct Work {
 }
 
 impl Work {
-    fn new(shared: Shared, wakeups: Arc<Wakeups>, pulse: Pulse) -> Work {
+    fn new(shared: Shared, wakeups: Arc<Wakeups>, pulse: Heartbeat) -> Work {
         let now = Instant::now();
         let mut schedule = Schedule::default();
         for key in shared.watches.worked_on() {
@@ -219,7 +218,7 @@ impl Work {
     fn begin_passes(&mut self) {
         if !self.shared.tenure.holds() {
             // Looked at again when there is a Lease; a moment later is soon enough.
-            self.shared.figures.clear();
+            self.shared.metrics.clear();
             self.schedule.put_off(Instant::now() + Duration::from_millis(500));
             return;
         }
@@ -251,11 +250,11 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
     let Names { namespace, cluster } = &names;
     let ending = match result {
         Ok(Ok(Ok(None))) => {
-            shared.figures.forget(&names);
+            shared.metrics.forget(&names);
             return (kept, Ending::Gone);
         }
         Ok(Ok(Ok(Some(pause)))) => {
-            shared.figures.passed(&names, began.elapsed(), false);
+            shared.metrics.passed(&names, began.elapsed(), false);
             return (kept, Ending::Well(pause));
         }
         Ok(Ok(Err(failed @ Failed::Some(_)))) => {
@@ -268,11 +267,7 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
         }
         Ok(Err(_)) => {
             let limit = PASS_LIMIT.as_secs();
-            tracing::error!(
-                namespace,
-                cluster,
-                "the pass has not come to an end within {limit} s"
-            );
+            tracing::error!(namespace, cluster, "the pass timed out after {limit} s");
             Ending::Failed
         }
         Err(message) => {
@@ -282,7 +277,7 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
             Ending::Failed
         }
     };
-    shared.figures.passed(&names, began.elapsed(), true);
+    shared.metrics.passed(&names, began.elapsed(), true);
     (kept, ending)
 }
 

@@ -84,7 +84,6 @@ impl Schedule {
         Some(key)
     }
 
-    /// A pass has ended.
     pub fn end(&mut self, key: WorkKey, ending: Ending, now: Instant) {
         let pass = self.under_way.remove(&key);
         let (before, again) = pass.map_or((0, false), |p| (p.failures, p.again));

@@ -11,10 +11,10 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::net::TcpListener;
 
-use crate::runtime::figures::Figures;
 use crate::runtime::health::Health;
-use crate::runtime::lease::Tenure;
+use crate::runtime::lease::Leadership;
 use crate::runtime::listen::{self, Limits};
+use crate::runtime::metrics::Metrics;
 use crate::runtime::request_counter::RequestCounter;
 
 const LIMITS: Limits = Limits {
@@ -25,8 +25,8 @@ const LIMITS: Limits = Limits {
 
 #[derive(Clone, Debug)]
 pub struct Served {
-    pub figures: Arc<Figures>,
-    pub tenure: Tenure,
+    pub metrics: Arc<Metrics>,
+    pub tenure: Leadership,
     /// What it has asked of the API server.
     pub requests: RequestCounter,
     /// How the watches are.
@@ -60,7 +60,7 @@ impl Served {
         match path {
             "/metrics" => (
                 StatusCode::OK,
-                self.figures.text(self.tenure.holds(), &self.requests.counts()),
+                self.metrics.text(self.tenure.holds(), &self.requests.counts()),
             ),
             "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
             "/readyz" => match self.health.missing() {
@@ -84,8 +84,8 @@ mod tests {
 
     fn served() -> Served {
         Served {
-            figures: Arc::default(),
-            tenure: Tenure::default(),
+            metrics: Arc::default(),
+            tenure: Leadership::default(),
             requests: RequestCounter::default(),
             health: Health::default(),
         }

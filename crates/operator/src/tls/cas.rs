@@ -25,7 +25,7 @@ pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
 /// On the Secret: since when it is in its stage, in seconds since 1970.
 pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
 /// On the Secret: members were running when it was made that trust another CA, which nobody has any more.
-pub const STRANGERS_ANNOTATION: &str = "etcd.improbable.io/members-trust-another";
+pub const LOST_CA_ANNOTATION: &str = "etcd.improbable.io/members-trust-another";
 
 /// Under what the CAs of one kind are in the Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +234,7 @@ impl Cas {
             urgent: annotations
                 .get(ROTATE_ANNOTATION)
                 .is_some_and(|text| text == "now"),
-            lost_ca: annotations.contains_key(STRANGERS_ANNOTATION),
+            lost_ca: annotations.contains_key(LOST_CA_ANNOTATION),
             since: since.unwrap_or(SystemTime::UNIX_EPOCH),
             read: Amendment::of(secret),
         })
@@ -290,9 +290,9 @@ impl Cas {
     }
 
     /// The change to the Secret once no member trusts a CA that nobody has.
-    pub fn no_strangers(&self) -> Effect {
+    pub fn clear_lost_ca(&self) -> Effect {
         let mut change = self.read.clone();
-        change.annotations.insert(STRANGERS_ANNOTATION.to_owned(), None);
+        change.annotations.insert(LOST_CA_ANNOTATION.to_owned(), None);
         Effect::Amend(change)
     }
 
@@ -426,7 +426,7 @@ pub fn first(
     }
     let mut annotations = BTreeMap::from([(SINCE_ANNOTATION.to_owned(), seconds(now).to_string())]);
     if let Trust::Unknown = trusted {
-        annotations.insert(STRANGERS_ANNOTATION.to_owned(), "true".to_owned());
+        annotations.insert(LOST_CA_ANNOTATION.to_owned(), "true".to_owned());
     }
     Ok(Effect::Create(Object::Secret(Box::new(Secret {
         metadata: ObjectMeta {

@@ -52,7 +52,6 @@ pub struct Keeper<'a> {
     pub now: SystemTime,
 }
 
-/// What became of it.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// To be asked for.
@@ -85,7 +84,6 @@ struct Lender<'a> {
 }
 
 impl Keeper<'_> {
-    /// Judges all of them.
     pub fn keep(&self) -> Result<Kept, String> {
         let names = self.context.names;
         let mut kept = Kept::default();
@@ -120,7 +118,7 @@ impl Keeper<'_> {
         let at_rest = written && cas.stage == Stage::Steady && !cas.lost_ca;
         kept.good_until = Some(good_until).filter(|_| at_rest);
         if cas.lost_ca && written {
-            kept.lost_ca = Some(cas.no_strangers());
+            kept.lost_ca = Some(cas.clear_lost_ca());
             return Ok(kept);
         }
         let seen = Seen {

@@ -34,7 +34,6 @@ pub struct Keeper<'a> {
     pub now: SystemTime,
 }
 
-/// What became of it.
 #[derive(Debug)]
 pub struct Judged {
     /// To be asked for, before anything else.

@@ -34,7 +34,7 @@ use super::serving::{Shown, showing};
 use super::{CONFIGURATION, SERVICE};
 use crate::requests::apply::{FIELD_MANAGER, apply, is};
 use crate::requests::effect::Effect;
-use crate::runtime::lease::Tenure;
+use crate::runtime::lease::Leadership;
 use crate::runtime::watch::{events, trim};
 use crate::tls::Lifetimes;
 
@@ -54,7 +54,7 @@ const JUDGE_EVERY: Duration = Duration::from_secs(3600);
 pub struct Duties {
     pub namespace: String,
     /// Until when it may act.
-    pub tenure: Tenure,
+    pub tenure: Leadership,
     /// How long certificates live.
     pub lifetimes: Lifetimes,
 }

@@ -14,7 +14,6 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.acknowledged.len()
     }

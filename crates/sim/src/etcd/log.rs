@@ -54,7 +54,6 @@ pub enum Kind {
     Conf { request: u64, change: ConfChange },
 }
 
-/// A change of the member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfChange {
     Add {
@@ -187,7 +186,6 @@ impl Conf {
         quorum(self.voters().count())
     }
 
-    /// Does this id vote?
     pub fn votes(&self, id: MemberId) -> bool {
         self.members.get(&id).is_some_and(|m| !m.learner)
     }

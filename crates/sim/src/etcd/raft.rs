@@ -135,13 +135,13 @@ impl EtcdModel {
             }
         }
         self.commit(place);
-        self.tell_the_leaving(place);
+        self.notify_removed(place);
         self.apply(place);
     }
 
     /// A leader sends word of a commit before it applies it, so also to a peer that the commit removes. A tick is many
     /// messages: a peer that is late only by chance is sent it again.
-    fn tell_the_leaving(&mut self, place: Place) {
+    fn notify_removed(&mut self, place: Place) {
         let node = &self.nodes[&place];
         let (Some(running), Some(wal)) = (node.running.as_ref(), node.wal()) else {
             return;
@@ -346,7 +346,7 @@ impl EtcdModel {
     }
 
     /// A member without a leader campaigns when its patience ends.
-    pub(super) fn grow_impatient(&mut self, place: Place) {
+    pub(super) fn tick_election(&mut self, place: Place) {
         let leads = self.nodes[&place].leads() || self.nodes[&place].stalled_until > self.now;
         let patience = self.rng.u64(2..=4);
         let Some((running, wal)) = self.node(place).parts() else {
@@ -446,11 +446,11 @@ impl EtcdModel {
         if votes < quorum {
             return false;
         }
-        self.crown(place, term);
+        self.become_leader(place, term);
         true
     }
 
-    fn crown(&mut self, place: Place, term: u64) {
+    fn become_leader(&mut self, place: Place, term: u64) {
         let now = self.now;
         let Some((running, wal)) = self.node(place).parts() else {
             return;

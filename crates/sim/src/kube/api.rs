@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as K8sTime;
 use kube::{Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
-use quorate_operator::requests::apply::Did;
+use quorate_operator::requests::apply::Applied;
 use quorate_operator::requests::effect::{Amendment, Effect, Kind, Object};
 
 /// Keeps a claim until no pod uses it.
@@ -238,11 +238,11 @@ impl Api {
     }
 
     /// One effect of the operator, answered as `apply` takes the answers.
-    pub fn apply(&mut self, effect: &Effect) -> Result<Did, ApiError> {
+    pub fn apply(&mut self, effect: &Effect) -> Result<Applied, ApiError> {
         if let Effect::DeleteClaim { name, version, .. } = effect {
             let seen = self.claims.live.get(name).and_then(|c| c.resource_version());
             if seen.as_ref() != Some(version) {
-                return Ok(Did::Nothing);
+                return Ok(Applied::Unchanged);
             }
         }
         if let Effect::Resize {
@@ -253,11 +253,11 @@ impl Api {
         } = effect
         {
             let did = self.resize((name, uid), resources, config)?;
-            return Ok(if did { Did::It } else { Did::Nothing });
+            return Ok(if did { Applied::Changed } else { Applied::Unchanged });
         }
         match (effect, self.apply_one(effect)) {
-            (Effect::Create(_), Err(ApiError::Conflict)) => Ok(Did::Nothing),
-            (_, result) => result.map(|()| Did::It),
+            (Effect::Create(_), Err(ApiError::Conflict)) => Ok(Applied::Unchanged),
+            (_, result) => result.map(|()| Applied::Changed),
         }
     }
 

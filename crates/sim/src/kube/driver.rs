@@ -19,7 +19,7 @@ use quorate_core::{Memory, Plan, Step};
 use quorate_operator::cluster::build::BuildContext;
 use quorate_operator::cluster::driver::Driver;
 use quorate_operator::cluster::observe::Objects as Members;
-use quorate_operator::requests::apply::Did;
+use quorate_operator::requests::apply::Applied;
 use quorate_operator::requests::effect::{Effect, News};
 use quorate_operator::requests::trouble::Failed;
 use quorate_operator::tls::cas::Cas;
@@ -49,7 +49,7 @@ pub(super) enum Answer {
     Change(Option<StepResult>),
     Status(Result<Option<String>, Failed>),
     Peer(Result<(), Failed>),
-    Effect(Result<Did, Failed>),
+    Effect(Result<Applied, Failed>),
 }
 
 /// What a request of the API server came to, as the operator is told.
@@ -68,7 +68,7 @@ pub(super) fn failed(error: ApiError) -> Failed {
 }
 
 #[derive(Debug, Default)]
-struct Papers {
+struct QueueState {
     now: Time,
     covers: bool,
     tokens: u64,
@@ -80,18 +80,18 @@ struct Papers {
 
 /// The world's side of the desk.
 #[derive(Clone, Debug)]
-pub(super) struct Desk(Arc<Mutex<Papers>>);
+pub(super) struct RequestQueue(Arc<Mutex<QueueState>>);
 
-impl Desk {
-    pub(super) fn new(number: u64) -> Desk {
-        let papers = Papers {
+impl RequestQueue {
+    pub(super) fn new(number: u64) -> RequestQueue {
+        let papers = QueueState {
             tokens: number,
-            ..Papers::default()
+            ..QueueState::default()
         };
-        Desk(Arc::new(Mutex::new(papers)))
+        RequestQueue(Arc::new(Mutex::new(papers)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Papers> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,16 +122,20 @@ impl Desk {
 
 /// The pass's side of the desk.
 #[derive(Debug)]
-pub(super) struct Driven {
-    desk: Desk,
+pub(super) struct SimDriver {
+    desk: RequestQueue,
     /// As its watch has them.
     secrets: Objects<Secret>,
     pub(super) certificates: secure::Kept,
 }
 
-impl Driven {
-    pub(super) fn new(desk: &Desk, secrets: Objects<Secret>, certificates: secure::Kept) -> Driven {
-        Driven {
+impl SimDriver {
+    pub(super) fn new(
+        desk: &RequestQueue,
+        secrets: Objects<Secret>,
+        certificates: secure::Kept,
+    ) -> SimDriver {
+        SimDriver {
             desk: desk.clone(),
             secrets,
             certificates,
@@ -154,7 +158,7 @@ impl Driven {
     }
 }
 
-impl Driver for Driven {
+impl Driver for SimDriver {
     fn now(&self) -> Timestamp {
         let now = i64::try_from(self.desk.lock().now.0).unwrap_or(0);
         Timestamp::from_millisecond(now).unwrap_or_default()
@@ -250,7 +254,7 @@ impl Driver for Driven {
         })
     }
 
-    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Did, Failed>> {
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, Failed>> {
         self.ask(Request::Effect(Box::new(effect.clone())), |answer| match answer {
             Answer::Effect(result) => Some(result),
             _ => None,

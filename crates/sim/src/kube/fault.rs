@@ -31,7 +31,6 @@ pub const VERSIONS: [Version; 4] = [
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum KubeFault { $($(#[$doc])* $name,)* }
         impl KubeFault {

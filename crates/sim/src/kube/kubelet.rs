@@ -66,7 +66,6 @@ pub struct Running {
     pub purpose: Purpose,
     /// What etcd makes of its settings.
     pub settings: Settings,
-    /// How far it has got.
     pub phase: Phase,
     /// Nothing happens before this tick.
     pub due: u64,

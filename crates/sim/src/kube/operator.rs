@@ -20,7 +20,7 @@ use quorate_operator::requests::trouble::Failed;
 use quorate_operator::tls::secure;
 
 use super::api::ApiError;
-use super::driver::{Answer, Desk, Driven, Request, failed};
+use super::driver::{Answer, Request, RequestQueue, SimDriver, failed};
 use super::release::Release;
 use super::tls::Connects;
 use super::world::KubeWorld;
@@ -51,7 +51,7 @@ struct Both {
 /// A pass under way.
 struct Work {
     pass: Pass,
-    desk: Desk,
+    desk: RequestQueue,
     /// What it waits for, and since when.
     request: Option<(Request, u64)>,
     /// What etcd was asked, and until when its answer is waited for.
@@ -257,11 +257,11 @@ impl KubeWorld {
             },
         };
         self.ids += 1;
-        let desk = Desk::new(self.ids);
+        let desk = RequestQueue::new(self.ids);
         let Both { pass, certificates } = std::mem::take(&mut me.kept);
         let mut kept = pass;
         let secrets = self.api.secrets.view(me.sees(7, now));
-        let mut driven = Driven::new(&desk, secrets, certificates);
+        let mut driven = SimDriver::new(&desk, secrets, certificates);
         let images = me.release.images();
         let pass = Box::pin(async move {
             let result = reconcile::pass(&mut driven, (&names, &images), view, &mut kept).await;
@@ -280,7 +280,7 @@ impl KubeWorld {
     }
 
     /// What the pass tells besides its requests.
-    fn hear(&mut self, me: &mut Operator, desk: &Desk) {
+    fn hear(&mut self, me: &mut Operator, desk: &RequestQueue) {
         if let Some(reason) = desk.held() {
             if me.release != Release::LaterFormat && reason == StatusReason::UnreadableMemory.name() {
                 self.reached("stage", "LaterMemory");

@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use quorate_client::{Address, Port};
 use quorate_core::model::Ordinal;
 use quorate_operator::names::Names;
-use quorate_operator::tls::cas::{Cas, Line, ROTATE_ANNOTATION, STRANGERS_ANNOTATION};
+use quorate_operator::tls::cas::{Cas, LOST_CA_ANNOTATION, Line, ROTATE_ANNOTATION};
 use quorate_operator::tls::secure::Settings;
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, Policy, Why, describe_all};
 
@@ -288,7 +288,7 @@ impl KubeWorld {
         let authority = self.api.secrets.live.get(&self.names.ca_secret()).cloned();
         if let Some(secret) = &authority {
             self.certificates.learn(secret);
-            self.ca_lost |= secret.annotations().contains_key(STRANGERS_ANNOTATION);
+            self.ca_lost |= secret.annotations().contains_key(LOST_CA_ANNOTATION);
         }
         let (mut shown, mut ghosts) = (Vec::new(), BTreeSet::new());
         let running = self.pods.values().filter(|p| p.runs() && p.dead_until.is_none());
@@ -319,7 +319,7 @@ impl KubeWorld {
         // Nobody knows of a process whose pod was deleted by force, so nobody waits for it.
         let known = |(a, b): &&(Place, Place)| !ghosts.contains(a) && !ghosts.contains(b);
         if !refused.iter().any(|pair| known(&pair)) {
-            let strangers = authority.is_some_and(|s| s.annotations().contains_key(STRANGERS_ANNOTATION));
+            let strangers = authority.is_some_and(|s| s.annotations().contains_key(LOST_CA_ANNOTATION));
             self.ca_lost &= strangers;
         } else if self.ca_lost {
             self.reached("stage", "CaLost");

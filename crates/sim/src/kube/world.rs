@@ -84,7 +84,6 @@ pub type Reached = BTreeMap<(&'static str, String), u64>;
 pub struct KubeWorld {
     pub api: Api,
     pub etcd: EtcdModel,
-    /// What the cluster is called.
     pub names: Names,
     /// Volumes by the uid of their claim.
     pub volumes: BTreeMap<String, Volume>,
@@ -93,7 +92,6 @@ pub struct KubeWorld {
     pub operators: Vec<Operator>,
     /// Who of them may act.
     pub lease: Lease,
-    /// What the user wants.
     pub wants: Wants,
     /// When a cluster that was deleted is created again.
     pub recreate_at: Option<u64>,

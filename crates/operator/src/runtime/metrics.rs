@@ -1,6 +1,6 @@
-//! What Prometheus is told: figures of each cluster as of its last pass, and of the operator itself.
+//! What Prometheus is told: metrics of each cluster as of its last pass, and of the operator itself.
 //!
-//! In: what a pass saw and came to. Out: text in Prometheus' format. Never: figures of a cluster that is gone; a label
+//! In: what a pass saw and came to. Out: text in Prometheus' format. Never: metrics of a cluster that is gone; a label
 //! that users choose freely, but for the names of their clusters.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ type Figure = (&'static str, &'static str, fn(&Cluster) -> f64);
 /// Reasons: what they are called, what they mean, and where they are taken from.
 type Reasons = (&'static str, &'static str, fn(&Cluster) -> &Vec<&'static str>);
 
-/// The figures of one cluster.
+/// The metrics of one cluster.
 #[derive(Clone, Debug, Default)]
 struct Cluster {
     wanted: u32,
@@ -39,11 +39,11 @@ struct Cluster {
 }
 
 #[derive(Debug, Default)]
-pub struct Figures {
+pub struct Metrics {
     clusters: Mutex<BTreeMap<Names, Cluster>>,
 }
 
-impl Figures {
+impl Metrics {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Names, Cluster>> {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +72,6 @@ impl Figures {
         }
     }
 
-    /// A pass has ended.
     pub fn passed(&self, names: &Names, took: Duration, failed: bool) {
         let mut all = self.lock();
         let cluster = all.entry(names.clone()).or_default();
@@ -134,7 +133,7 @@ impl Figures {
             ("quorate", "Whether a quorum answers.", |c| {
                 f64::from(u8::from(c.quorate))
             }),
-            ("ready", "Whether the cluster is as wanted.", |c| {
+            ("ready", "1 if the cluster matches its spec.", |c| {
                 f64::from(u8::from(c.ready))
             }),
             (
@@ -150,8 +149,8 @@ impl Figures {
                 .for_each(|(names, c)| page.sample(&name, &labels(names), value(c)));
         }
         let reasons: [Reasons; 2] = [
-            ("waits", "What is waited for, by reason.", |c| &c.waits),
-            ("blocks", "What stops the plan, by reason.", |c| &c.blocks),
+            ("waits", "Waits in the current plan, by reason.", |c| &c.waits),
+            ("blocks", "Blocks in the current plan, by reason.", |c| &c.blocks),
         ];
         for (name, help, of) in reasons {
             let name = format!("quorate_cluster_{name}");
@@ -228,16 +227,16 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_held_is_not_ready_and_says_why() {
-        let (figures, names) = (Figures::default(), Names::of("n", "c"));
+        let (metrics, names) = (Metrics::default(), Names::of("n", "c"));
         let ready = Cluster {
             ready: true,
             quorate: true,
             waits: vec!["Preparing"],
             ..Cluster::default()
         };
-        figures.lock().insert(names.clone(), ready);
-        figures.held(&names, "Invalid");
-        let text = figures.text(true, &BTreeMap::new());
+        metrics.lock().insert(names.clone(), ready);
+        metrics.held(&names, "Invalid");
+        let text = metrics.text(true, &BTreeMap::new());
         for line in [
             "quorate_cluster_ready{namespace=\"n\",cluster=\"c\"} 0",
             "quorate_cluster_quorate{namespace=\"n\",cluster=\"c\"} 1",
@@ -246,13 +245,13 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("Preparing"));
-        figures.clear();
-        assert!(!figures.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
+        metrics.clear();
+        assert!(!metrics.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
     }
 
     #[test]
     fn a_cluster_shows_until_it_is_gone() {
-        let figures = Figures::default();
+        let metrics = Metrics::default();
         let names = Names::of("n", "c");
         let spec = Spec {
             name: "c".to_owned(),
@@ -275,10 +274,10 @@ mod tests {
             last: None,
             lost_ca: Default::default(),
         };
-        figures.seen(&names, &spec, &observed, &Plan::default());
-        figures.passed(&names, Duration::from_millis(500), true);
-        figures.panicked(&names);
-        let text = figures.text(true, &[(("get", "leases".to_owned()), 7)].into());
+        metrics.seen(&names, &spec, &observed, &Plan::default());
+        metrics.passed(&names, Duration::from_millis(500), true);
+        metrics.panicked(&names);
+        let text = metrics.text(true, &[(("get", "leases".to_owned()), 7)].into());
         for line in [
             "quorate_leader 1",
             "quorate_api_requests_total{verb=\"get\",resource=\"leases\"} 7",
@@ -290,7 +289,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
-        figures.forget(&names);
-        assert!(!figures.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
+        metrics.forget(&names);
+        assert!(!metrics.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
     }
 }

@@ -13,7 +13,7 @@ const STEPS_MAX: usize = 32;
 
 /// What was told of one cluster so far.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct Transitions {
     stands: BTreeMap<(&'static str, Option<Ordinal>), Stands>,
     steps: BTreeSet<String>,
 }
@@ -36,7 +36,7 @@ pub struct Change {
     pub detail: String,
 }
 
-impl Standing {
+impl Transitions {
     /// What has changed with this plan: first what ended, then what began.
     pub fn changes(&mut self, plan: &Plan) -> Vec<Change> {
         let blocks = plan.blocks.iter();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_block_is_told_when_it_begins_and_when_it_ends() {
-        let mut standing = Standing::default();
+        let mut standing = Transitions::default();
         let mut told = |plan: &Plan| -> Vec<String> {
             let changes = standing.changes(plan);
             let shown = changes.iter().map(|c| {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_step_that_is_refused_again_and_again_is_one() {
-        let mut standing = Standing::default();
+        let mut standing = Transitions::default();
         let step = |ordinal| Step::Withdraw {
             ordinal: Ordinal(ordinal),
         };
