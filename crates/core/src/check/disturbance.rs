@@ -194,7 +194,8 @@ fn never_served(case: Case<'_>, ordinal: Ordinal) -> bool {
         .filter(|_| case.before.cluster.is_none());
     let may_vote = |o: &Ordinal, slot: &crate::memory::Slot| match forming {
         Some(bootstrap) => bootstrap.members.contains_key(o),
-        None => slot.member.is_some(),
+        // Nobody may have noted its id yet.
+        None => slot.member.is_some() || slot.mark != Mark::Never,
     };
     let lost = slot.mark == Mark::Started && !matches!(view.volume, Volume::Data { .. } | Volume::Unknown);
     if lost || !as_another || !may_vote(&ordinal, &slot) || view.status.is_some() {

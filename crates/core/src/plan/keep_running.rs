@@ -147,7 +147,7 @@ impl Pass<'_> {
     }
 
     /// Was it started, before anyone saw under which id it is in the list? Until a quorum says, it may vote.
-    fn may_be_member(&self, ordinal: Ordinal) -> bool {
+    pub fn may_be_member(&self, ordinal: Ordinal) -> bool {
         let slot = self.memory.slot(ordinal);
         self.observed.quorum.is_none() && slot.member.is_none() && slot.mark != Mark::Never
     }

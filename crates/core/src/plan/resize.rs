@@ -32,6 +32,12 @@ impl Pass<'_> {
         self.step(Step::Resize { ordinal, config });
     }
 
+    /// With too little memory it ends, as if it were stopped.
+    fn others_can_do_without(&self, ordinal: Ordinal) -> bool {
+        let voter = self.voters().into_iter().find(|k| k.ordinal == Some(ordinal));
+        voter.is_none_or(|voter| self.guards.disturbance(self.others(voter.listed.id)))
+    }
+
     /// Was it asked for, and does not show yet?
     pub fn awaits_resize(&self, ordinal: Ordinal) -> bool {
         let started = self.memory.slot(ordinal).started;
@@ -64,6 +70,7 @@ impl Pass<'_> {
             && self.in_turn(ordinal).is_some()
             && self.can_be_resized(ordinal)
             && self.awaits_resize(ordinal)
+            && self.others_can_do_without(ordinal)
         {
             return self.resize_process(ordinal);
         }

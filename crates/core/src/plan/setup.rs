@@ -275,7 +275,7 @@ impl Pass<'_> {
     fn may_vote(&self, ordinal: Ordinal) -> bool {
         match (self.memory.cluster, &self.memory.bootstrap) {
             (None, Some(bootstrap)) => bootstrap.members.contains_key(&ordinal),
-            _ => self.memory.slot(ordinal).member.is_some(),
+            _ => self.memory.slot(ordinal).member.is_some() || self.may_be_member(ordinal),
         }
     }
 
@@ -295,15 +295,18 @@ impl Pass<'_> {
         !matches!(view.process, Process::Stopped { .. }) && serves
     }
 
-    /// While a cluster forms nobody has served as what the first members were started as, either. If one does not for long, it
-    /// is nothing to go back to.
+    /// While a cluster forms nobody has served as what the first members were started as, either. If one does not for long,
+    /// or ends, it is nothing to go back to.
     fn forget_what_never_served(&mut self) {
         let (good, forming) = (self.good(), self.memory.cluster.is_none());
-        let hangs = |o: Ordinal| {
-            let runs = self.view(o).and_then(runs);
-            runs.is_some() && runs == good && self.unhealthy_for_long(o)
+        let fails = |o: Ordinal| match self.view(o).map(|view| (&view.process, view)) {
+            Some((Process::Running { .. }, view)) => runs(view) == good && self.unhealthy_for_long(o),
+            Some((Process::Stopped { last: Some(exit) }, _)) => {
+                !exit.asked && self.memory.slot(o).started == good
+            }
+            _ => false,
         };
-        if forming && self.ordinals().into_iter().any(hangs) {
+        if forming && good.is_some() && self.ordinals().into_iter().any(fails) {
             self.memory.good = None;
         }
     }

@@ -369,13 +369,11 @@ impl SlotObjects {
                 (Process::Stopped { last }, Place::Ready)
             }
             // Nobody knows what became of its volume: another pod has to look.
-            Stage::Crashing(_) if !known => (stopped, Place::Absent),
-            Stage::Crashing(exit) => (
-                Process::Stopped {
-                    last: Some(exit.clone()),
-                },
-                Place::Ready,
-            ),
+            Stage::Crashing(exit) => {
+                let last = Some(exit.clone());
+                let place = if known { Place::Ready } else { Place::Absent };
+                (Process::Stopped { last }, place)
+            }
             Stage::Refused(_) if now.0.saturating_sub(pod.created.0) > REFUSED_MS => (stopped, Place::Absent),
             Stage::Refused(why) => (stopped, preparing(why)),
             Stage::Over | Stage::Running { .. } | Stage::Passing => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fixture::*;
+use crate::memory::Mark;
 use crate::model::*;
 use crate::plan::{Plan, Step, pace};
 
@@ -478,4 +479,47 @@ fn first_members_that_hang_are_started_with_corrected_settings() {
     for n in 0..2 {
         assert_eq!(runs(&mut f, n), Some((V, "c".to_owned())));
     }
+}
+
+/// They may be started again by their ground, without a plan.
+#[test]
+fn first_members_that_end_are_placed_with_corrected_settings() {
+    let mut f = Fixture::empty(2);
+    want(&mut f, V, "bad");
+    assert_eq!(pass(&mut f, bad).steps.len(), 2);
+    for n in 0..2 {
+        f.memory.slots.get_mut(&o(n)).unwrap().mark = Mark::Started;
+        let view = f.view(n);
+        (view.volume, view.place) = (Volume::Unknown, Place::Absent);
+        view.made_for = Some(Setup {
+            version: V,
+            config: "bad".to_owned(),
+        });
+    }
+    want(&mut f, V, "c");
+    f.plan();
+    let steps = f.later(Duration::from_secs(1)).steps();
+    let away = [0, 1].map(|n| format!("take the place of member {n} away"));
+    assert_eq!(steps, away);
+}
+
+/// What is known of a cluster may have been deleted, and begun again from the records of its volumes.
+#[test]
+fn one_whose_id_nobody_noted_is_restarted_with_corrected_settings() {
+    let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };
+    let mut f = served(2);
+    f.silence();
+    f.memory.good = None;
+    let slot = f.memory.slots.get_mut(&o(1)).unwrap();
+    (slot.member, slot.voter, slot.served_as) = (None, false, None);
+    let view = f.view(1);
+    view.status = None;
+    if let Process::Running { config, .. } = &mut view.process {
+        *config = "bad".to_owned();
+    }
+    f.view(0).status.as_mut().unwrap().leader = None;
+    for _ in 0..400 {
+        pass(&mut f, hangs);
+    }
+    assert_eq!(runs(&mut f, 1), Some((V, "c".to_owned())));
 }

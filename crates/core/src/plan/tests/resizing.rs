@@ -65,6 +65,16 @@ fn each_gets_them_in_its_turn_and_nobody_is_stopped() {
 }
 
 #[test]
+fn it_is_not_asked_for_again_while_the_others_are_no_quorum() {
+    let mut f = wanting_more();
+    f.plan();
+    let status = f.view(1).status.take();
+    assert_eq!(f.later(pace::SAME_START).steps(), [""; 0]);
+    f.view(1).status = status;
+    assert_eq!(f.steps(), ["give member 2 other resources"]);
+}
+
+#[test]
 fn one_that_is_ended_with_them_goes_back_and_no_other_gets_them() {
     let mut f = wanting_more();
     f.plan();
