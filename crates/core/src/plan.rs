@@ -18,8 +18,6 @@ use crate::model::{Observed, Spec, Time};
 pub use crate::reason::{Block, BlockReason, Wait, WaitReason};
 
 mod step;
-mod storage;
-mod stuck;
 pub use step::{StartHow, Step, WriteBefore};
 
 /// The verdict of one pass.
@@ -35,19 +33,12 @@ pub struct Plan {
 
 mod alarms;
 mod bootstrap;
+mod change;
 mod facts;
 mod identity;
-mod keep_running;
-mod learner;
-mod lost_ca;
-mod membership;
+mod members;
 mod pass;
-mod repair;
-mod resize;
-mod retire;
-mod rolling;
-mod scale;
-mod setup;
+mod running;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -7,7 +7,6 @@
 pub mod build;
 pub mod driver;
 pub mod execute;
-pub mod gather;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod live;
 pub(crate) mod log;
@@ -15,10 +14,8 @@ pub mod login;
 pub mod memory_text;
 pub mod observe;
 pub mod pass;
-pub mod pod_state;
 pub mod reconcile;
 pub mod record;
 pub mod resources;
-pub mod slot;
 pub mod status;
 pub mod upkeep;

@@ -165,7 +165,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Anything was reissued.
+    /// Was any certificate reissued?
     pub fn changed(&self) -> bool {
         self.pairs.iter().any(PairReport::made)
     }

@@ -15,18 +15,13 @@
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
 //! - [`course`]: one course of changes without any trouble, but for an operator that dies between two requests.
 
-mod answers;
 pub mod api;
 pub mod controllers;
 pub mod course;
-mod driver;
-mod eviction;
-mod exchange;
 pub mod fault;
 pub mod judge;
 pub mod kubelet;
 pub mod operator;
-mod release;
 mod resources;
 pub mod run;
 mod tls;

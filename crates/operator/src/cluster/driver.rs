@@ -14,8 +14,8 @@ use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Token};
 use quorate_core::{Memory, Plan, Step};
 
 use super::build::BuildContext;
-use super::gather::Seen;
 use super::observe::Objects;
+use super::observe::gather::Seen;
 use super::upkeep::Whole;
 use crate::requests::apply::Applied;
 use crate::requests::effect::{Effect, News};

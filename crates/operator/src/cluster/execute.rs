@@ -14,12 +14,12 @@ use quorate_pod::contract::{FORMAT, Floor, GoAhead, START_ANNOTATION};
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::settings_of;
 use crate::cluster::build::peer::peer;
-use crate::cluster::gather::requested;
 use crate::cluster::observe::Objects;
-use crate::cluster::pod_state::Stage;
+use crate::cluster::observe::gather::requested;
+use crate::cluster::observe::pod_state::Stage;
+use crate::cluster::observe::slot::SlotObjects;
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::{effective, told};
-use crate::cluster::slot::SlotObjects;
 use crate::names::VOLUME_ANNOTATION;
 use crate::requests::effect::{Effect, Kind, News, Object};
 

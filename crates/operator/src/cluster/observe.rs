@@ -3,6 +3,10 @@
 //! In: [`Objects`], the memory, the members' [`Answers`]. Out: [`Observed`]. Never: a failure because something is down;
 //! that is a fact in it.
 
+pub mod gather;
+pub mod pod_state;
+pub mod slot;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -11,8 +15,8 @@ use quorate_core::Memory;
 use quorate_core::model::{Observed, Ordinal, Outcome, Process, QuorumView, Spec, Time, Token, Volume};
 
 use crate::cluster::build::etcd::settings_of;
+use crate::cluster::observe::slot::SlotObjects;
 use crate::cluster::resources::seen;
-use crate::cluster::slot::SlotObjects;
 use crate::names::{CLIENT_PORT, Names, PEER_PORT, scheme};
 
 /// All objects of one cluster that a look needs, by slot.

@@ -10,9 +10,9 @@ use quorate_core::model::{Frozen, Spec};
 use quorate_core::reason::BlockReason;
 
 use crate::cluster::build::{BuildContext, Fallback, etcd};
-use crate::cluster::gather::{bytes, requested};
 use crate::cluster::memory_text::unpack;
 use crate::cluster::observe::Objects;
+use crate::cluster::observe::gather::{bytes, requested};
 use crate::cluster::record::{recall, speaks_tls};
 use crate::names::Names;
 

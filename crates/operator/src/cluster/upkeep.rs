@@ -19,8 +19,8 @@ use crate::cluster::build::etcd::settings_of;
 use crate::cluster::build::{BuildContext, budget, claim, pod, replica_set, service};
 use crate::cluster::execute::Requests;
 use crate::cluster::observe::Objects;
+use crate::cluster::observe::slot::{Owner, Peer, SlotObjects};
 use crate::cluster::record::VolumeRecord;
-use crate::cluster::slot::{Owner, Peer, SlotObjects};
 use crate::names::{LEFT_BEHIND_LABEL, ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
 use crate::requests::effect::{Effect, Kind, News, Object};
 

@@ -24,7 +24,7 @@ use quorate_pod::contract::CLUSTER_LABEL;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use crate::cluster::gather::Seen;
+use crate::cluster::observe::gather::Seen;
 use crate::cluster::upkeep::Whole;
 use crate::names::{APP_LABEL, LEFT_BEHIND_LABEL, Names};
 use crate::runtime::health::Health;

@@ -24,8 +24,8 @@ use crate::cluster::build::etcd::{digest, settings_of};
 use crate::cluster::execute::Requests;
 use crate::cluster::live::Shared;
 use crate::cluster::observe::Objects;
-use crate::cluster::pod_state::Stage;
-use crate::cluster::slot::SlotObjects;
+use crate::cluster::observe::pod_state::Stage;
+use crate::cluster::observe::slot::SlotObjects;
 use crate::requests::trouble::{Failed, in_time};
 
 /// What was judged is judged again after this, whatever the clock has done.

@@ -3,6 +3,9 @@
 //! In: chance. Out: faults done to the world. Never: a loss that by itself destroys a quorum's data; after it has healed, a
 //! wish that cannot be had.
 
+pub mod eviction;
+pub mod exchange;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
@@ -13,8 +16,8 @@ use quorate_core::model::{Ordinal, Version, VersionPath};
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
+use super::operator::release::Release;
 use super::operator::{KINDS, Operator};
-use super::release::Release;
 use super::resources::LIMITS;
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};

@@ -218,7 +218,7 @@ impl KubeWorld {
         let asks = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
             c.spec
                 .as_ref()
-                .and_then(quorate_operator::cluster::gather::requested)
+                .and_then(quorate_operator::cluster::observe::gather::requested)
                 == Some(size.as_str())
         };
         if let Some(claim) = api.claims.live.values().find(|c| !asks(c)) {

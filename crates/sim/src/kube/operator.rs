@@ -4,6 +4,10 @@
 //! In: views that lag, each kind for itself; the requests of [`reconcile::pass`]. Out: answers, perhaps some ticks later,
 //! or never. Never: a decision of the operator's made here.
 
+pub mod answers;
+pub mod driver;
+pub mod release;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -12,7 +16,7 @@ use quorate_core::model::{Basis, Refused, StepKind, StepResult, Time};
 use quorate_core::reason::{BlockReason, StatusReason};
 use quorate_core::{Plan, Step};
 use quorate_operator::cluster::driver::View;
-use quorate_operator::cluster::gather::Seen;
+use quorate_operator::cluster::observe::gather::Seen;
 use quorate_operator::cluster::reconcile::{self, Kept};
 use quorate_operator::cluster::upkeep::Whole;
 use quorate_operator::requests::effect::Effect;
@@ -20,8 +24,8 @@ use quorate_operator::requests::trouble::Failed;
 use quorate_operator::tls::secure;
 
 use super::api::ApiError;
-use super::driver::{Answer, Request, RequestQueue, SimDriver, failed};
-use super::release::Release;
+use super::operator::driver::{Answer, Request, RequestQueue, SimDriver, failed};
+use super::operator::release::Release;
 use super::tls::Connects;
 use super::world::KubeWorld;
 use crate::etcd::{Asked, Operation, Place};

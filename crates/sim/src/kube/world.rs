@@ -10,8 +10,8 @@ use quorate_operator::names::Names;
 use serde_json::json;
 
 use super::api::Api;
-use super::exchange::Saved;
 use super::fault::Trouble;
+use super::fault::exchange::Saved;
 use super::kubelet::Running;
 use super::operator::{Lease, Operator};
 use super::tls::{Certificates, Connects};

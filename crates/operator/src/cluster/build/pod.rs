@@ -22,7 +22,7 @@ use quorate_pod::contract::{
 
 use super::service::{CLIENT_PORT_NAME, PEER_PORT_NAME};
 use super::{BuildContext, etcd};
-use crate::cluster::slot::Peer;
+use crate::cluster::observe::slot::Peer;
 use crate::names::{
     CLIENT_PORT, CONFIG_ANNOTATION, GENERATION_ANNOTATION, METRICS_PORT, PEER_PORT, ROLE_LABEL, Role,
     VERSION_ANNOTATION,

@@ -6,7 +6,7 @@ use quorate_core::model::Ordinal;
 use quorate_pod::contract::Floor;
 
 use super::{BuildContext, pod};
-use crate::cluster::slot::Peer;
+use crate::cluster::observe::slot::Peer;
 use crate::names::Role;
 
 /// The ReplicaSet, owned by the EtcdPeer.

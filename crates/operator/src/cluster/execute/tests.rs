@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::build::{Images, etcd};
+use crate::cluster::observe::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
+use crate::cluster::observe::slot::{Claim, Owner, Peer};
 use crate::cluster::pass::fallback;
-use crate::cluster::pod_state::tests::{UID, at_the_gate, etcd_in, pod, report};
-use crate::cluster::slot::{Claim, Owner, Peer};
 use crate::names::Names;
 
 const MANIFEST: &str = "apiVersion: etcd.improbable.io/v1alpha1

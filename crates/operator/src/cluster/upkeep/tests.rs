@@ -4,7 +4,7 @@ use quorate_pod::contract::Found;
 use super::*;
 use crate::cluster::build::etcd;
 use crate::cluster::execute::tests::{Ground0, peer, slot};
-use crate::cluster::pod_state::tests::{at_the_gate, etcd_in, report};
+use crate::cluster::observe::pod_state::tests::{at_the_gate, etcd_in, report};
 
 fn kept(slot: SlotObjects, ordinal: u32, memory: &Memory) -> Vec<String> {
     let (ground, mut objects) = (Ground0::new(), Objects::default());
@@ -296,6 +296,6 @@ fn a_pod_that_was_left_behind_on_a_dead_node_is_taken_out_of_the_services_once()
     assert_eq!(withdrawn(&slot), (vec![], 0));
     // etcd may still run in the old one.
     slot.pods[0].left_behind = false;
-    slot.pods[1].stage = crate::cluster::pod_state::Stage::Parked;
+    slot.pods[1].stage = crate::cluster::observe::pod_state::Stage::Parked;
     assert_eq!(withdrawn(&slot), (vec![], 0));
 }

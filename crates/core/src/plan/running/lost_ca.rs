@@ -6,10 +6,10 @@
 //!
 //! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted.
 
-use super::pass::{Known, Pass};
-use super::{Step, WaitReason, pace};
 use crate::guard::Counted;
 use crate::model::{MemberId, Ordinal, Process, Time};
+use crate::plan::pass::{Known, Pass};
+use crate::plan::{Step, WaitReason, pace};
 
 impl Pass<'_> {
     /// While no quorum answers: restarts one of them, and all others once that one runs as wanted.

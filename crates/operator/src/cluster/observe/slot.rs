@@ -15,8 +15,8 @@ use quorate_core::model::{
 };
 use quorate_pod::contract::{Floor, MemberRef, NO_ROOM_ASIDE, Report};
 
-use crate::cluster::gather::bytes;
-use crate::cluster::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
+use crate::cluster::observe::gather::bytes;
+use crate::cluster::observe::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::OfSet;
 use crate::names::Names;

@@ -1,10 +1,10 @@
 //! What is left of members that are gone: processes stopped, volumes set aside, asides thinned out once what replaced them
 //! serves; of members that are not wanted any more the place is taken away, and then their storage.
 
-use super::pass::Pass;
-use super::{BlockReason, Step, pace};
 use crate::memory::Mark;
 use crate::model::{Ordinal, Process, Volume};
+use crate::plan::pass::Pass;
+use crate::plan::{BlockReason, Step, pace};
 
 impl Pass<'_> {
     /// Runs in every pass with a quorum; touches only slots that a quorum says are no members.

@@ -1,10 +1,10 @@
 //! A learner in the list: started, waited for, promoted; or withdrawn when it is not wanted, cannot start, or has
 //! lost its data. While there is one, nothing else changes the list, but for a dead voter that keeps it from being promoted.
 
-use super::pass::{Known, Pass};
-use super::{StartHow, WaitReason, pace};
 use crate::memory::LearnerWatch;
 use crate::model::{MemberName, Ordinal, PeerUrl, Volume, quorum};
+use crate::plan::pass::{Known, Pass};
+use crate::plan::{StartHow, WaitReason, pace};
 
 impl Pass<'_> {
     /// True while there is a learner, whatever was done about it.

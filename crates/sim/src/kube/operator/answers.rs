@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use quorate_client::{Address, Answers};
 use quorate_core::model::{Listed, MemberId, MemberStatus, Observed, Ordinal, QuorumView};
 
-use super::kubelet::Running;
-use super::world::KubeWorld;
 use crate::etcd::Place;
+use crate::kube::kubelet::Running;
+use crate::kube::world::KubeWorld;
 
 impl KubeWorld {
     /// What members say whose pods the operator knows to run.
-    pub(super) fn answers(&self, addresses: &BTreeMap<Ordinal, Address>) -> Answers {
+    pub(in crate::kube) fn answers(&self, addresses: &BTreeMap<Ordinal, Address>) -> Answers {
         let mut answers = Answers::default();
         for (ordinal, address) in addresses {
             if self
@@ -33,13 +33,13 @@ impl KubeWorld {
     }
 
     /// The pod at an address.
-    pub(super) fn pod_at(&self, address: &Address) -> Option<&Running> {
+    pub(in crate::kube) fn pod_at(&self, address: &Address) -> Option<&Running> {
         let (host, _) = address.url.rsplit_once(':')?;
         let (_, uid) = host.split_once("://ip-")?;
         self.pods.get(uid)
     }
 
-    pub(super) fn list(&self, via: Place) -> Option<QuorumView> {
+    pub(in crate::kube) fn list(&self, via: Place) -> Option<QuorumView> {
         let (cluster, conf, leader) = self.etcd.list(via)?;
         if !conf.votes(self.etcd.nodes.get(&via)?.member()?) {
             return None;
@@ -60,7 +60,7 @@ impl KubeWorld {
     }
 
     /// The list, read again through a healthy voter, the leader first.
-    pub(super) fn quorum_view(
+    pub(in crate::kube) fn quorum_view(
         &self,
         observed: &Observed,
         except: Option<MemberId>,
@@ -76,7 +76,7 @@ impl KubeWorld {
         places.find_map(|p| Some((p, self.list(p).filter(|_| self.etcd.linked(Place::SITE, p))?)))
     }
 
-    pub(super) fn member_status(&self, ordinal: Ordinal) -> Option<MemberStatus> {
+    pub(in crate::kube) fn member_status(&self, ordinal: Ordinal) -> Option<MemberStatus> {
         let at = Place(ordinal.0);
         if !self.etcd.linked(Place::SITE, at) {
             return None;

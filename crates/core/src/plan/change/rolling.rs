@@ -1,11 +1,11 @@
 //! A changed version or configuration reaches the members one after the other, highest ordinal first, each only when
 //! all are well, leadership moved off just before.
 
-use super::pass::{Known, Pass};
-use super::{BlockReason, Step, WaitReason, WriteBefore, pace};
 use crate::guard::Guard;
 use crate::memory::Disturbance;
 use crate::model::{Ordinal, Process, Version, VersionPath};
+use crate::plan::pass::{Known, Pass};
+use crate::plan::{BlockReason, Step, WaitReason, WriteBefore, pace};
 
 impl Pass<'_> {
     /// True while members still run with something else than wanted.

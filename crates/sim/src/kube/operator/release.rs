@@ -9,8 +9,8 @@ use quorate_operator::cluster::build::Images;
 use quorate_operator::cluster::memory_text::unpack;
 use quorate_operator::requests::effect::Effect;
 
-use super::operator::Operator;
-use super::world::{KubeBreak, KubeWorld};
+use crate::kube::operator::Operator;
+use crate::kube::world::{KubeBreak, KubeWorld};
 
 const PRESENT: &str = r#"{"format":1,"#;
 const LATER: &str = r#"{"format":2,"#;
@@ -61,14 +61,14 @@ impl Release {
 
 impl KubeWorld {
     /// Is the memory of a format that the present release does not know?
-    pub(super) fn memory_is_later(&self) -> bool {
+    pub(in crate::kube) fn memory_is_later(&self) -> bool {
         let resource = self.api.clusters.live.get(&self.names.cluster);
         let memory = resource.and_then(|r| r.status.as_ref()?.memory.as_ref());
         memory.is_some_and(|text| text.starts_with(LATER))
     }
 
     /// Whoever cannot read the memory does nothing.
-    pub(super) fn judge_release(&mut self, me: &Operator, effect: &Effect) {
+    pub(in crate::kube) fn judge_release(&mut self, me: &Operator, effect: &Effect) {
         if me.release != Release::LaterFormat && self.memory_is_later() {
             let what = format!("{effect} by an operator that cannot read what is remembered");
             self.broke(KubeBreak::ActedOnLater, what);

@@ -26,11 +26,11 @@ use quorate_operator::tls::cas::Cas;
 use quorate_operator::tls::secure::{self, Secured};
 use quorate_pki::PairPem;
 
-use super::api::{ApiError, Objects};
-use super::tls::{self, Test};
+use crate::kube::api::{ApiError, Objects};
+use crate::kube::tls::{self, Test};
 
 #[derive(Clone, Debug)]
-pub(super) enum Request {
+pub(in crate::kube) enum Request {
     /// From now on it trusts these CAs and shows this.
     Connect(Vec<u8>, PairPem),
     Prove(BTreeMap<Ordinal, Address>, Vec<(Port, Test)>),
@@ -42,7 +42,7 @@ pub(super) enum Request {
 }
 
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(in crate::kube) enum Answer {
     Connected,
     Proven(BTreeSet<Ordinal>),
     Look(Answers),
@@ -53,7 +53,7 @@ pub(super) enum Answer {
 }
 
 /// What a request of the API server came to, as the operator is told.
-pub(super) fn failed(error: ApiError) -> Failed {
+pub(in crate::kube) fn failed(error: ApiError) -> Failed {
     let doing = "ask the API server".to_owned();
     let code = match error {
         ApiError::Away => return Failed::Slow { doing },
@@ -80,10 +80,10 @@ struct QueueState {
 
 /// The world's side of the desk.
 #[derive(Clone, Debug)]
-pub(super) struct RequestQueue(Arc<Mutex<QueueState>>);
+pub(in crate::kube) struct RequestQueue(Arc<Mutex<QueueState>>);
 
 impl RequestQueue {
-    pub(super) fn new(number: u64) -> RequestQueue {
+    pub(in crate::kube) fn new(number: u64) -> RequestQueue {
         let papers = QueueState {
             tokens: number,
             ..QueueState::default()
@@ -96,41 +96,41 @@ impl RequestQueue {
     }
 
     /// It is `now`; does the Lease outlive one more request?
-    pub(super) fn turn(&self, now: Time, covers: bool) {
+    pub(in crate::kube) fn turn(&self, now: Time, covers: bool) {
         let mut papers = self.lock();
         (papers.now, papers.covers) = (now, covers);
     }
 
-    pub(super) fn answer(&self, answer: Answer) {
+    pub(in crate::kube) fn answer(&self, answer: Answer) {
         self.lock().answer = Some(answer);
     }
 
-    pub(super) fn request(&self) -> Option<Request> {
+    pub(in crate::kube) fn request(&self) -> Option<Request> {
         self.lock().request.take()
     }
 
     /// The plan that was made, once.
-    pub(super) fn decided(&self) -> Option<Plan> {
+    pub(in crate::kube) fn decided(&self) -> Option<Plan> {
         self.lock().decided.take()
     }
 
     /// Why none was made, once.
-    pub(super) fn held(&self) -> Option<&'static str> {
+    pub(in crate::kube) fn held(&self) -> Option<&'static str> {
         self.lock().held.take()
     }
 }
 
 /// The pass's side of the desk.
 #[derive(Debug)]
-pub(super) struct SimDriver {
+pub(in crate::kube) struct SimDriver {
     desk: RequestQueue,
     /// As its watch has them.
     secrets: Objects<Secret>,
-    pub(super) certificates: secure::Kept,
+    pub(in crate::kube) certificates: secure::Kept,
 }
 
 impl SimDriver {
-    pub(super) fn new(
+    pub(in crate::kube) fn new(
         desk: &RequestQueue,
         secrets: Objects<Secret>,
         certificates: secure::Kept,

@@ -6,10 +6,10 @@
 //! Never: a member taken back to an older minor than was started on its data; a member that served stopped for a change
 //! that another does not serve with.
 
-use super::pass::Pass;
-use super::{BlockReason, pace};
 use crate::memory::{Good, Mark, Rejected, Slot};
 use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, VersionPath, Volume, quorum};
+use crate::plan::pass::Pass;
+use crate::plan::{BlockReason, pace};
 
 impl Pass<'_> {
     /// What the cluster last served with, if that is not what is wanted and the ground can build it.

@@ -38,7 +38,7 @@ fn whose_a_peer_is_decides_what_becomes_of_it() {
     assert!(matches!(&shared.owner, Owner::Nobody(others) if others.len() == 1));
     let other = peer(owned_by("Deployment", "d", "u", true));
     assert!(other.deleting, "it is none of ours to use");
-    let slot = crate::cluster::slot::SlotObjects {
+    let slot = crate::cluster::observe::slot::SlotObjects {
         peer: Some(other),
         ..Default::default()
     };

@@ -4,7 +4,7 @@ use quorate_pod::contract::Found;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::pod_state::tests::{at_the_gate, data, etcd_in, pod, report};
+use crate::cluster::observe::pod_state::tests::{at_the_gate, data, etcd_in, pod, report};
 
 const NOW: Time = Time(1_767_225_700_000);
 

@@ -1,10 +1,10 @@
 //! Whatever has data and should run, runs: crashed members are started again from their own data, after a pause that
 //! grows. This needs no quorum and asks nobody; it is how a cluster comes back after a power cut.
 
-use super::pass::Pass;
-use super::{BlockReason, StartHow, WaitReason, pace};
 use crate::memory::Mark;
 use crate::model::{ClusterId, FirstStart, Ordinal, Place, Process, SlotView, Volume, quorum};
+use crate::plan::pass::Pass;
+use crate::plan::{BlockReason, StartHow, WaitReason, pace};
 
 impl Pass<'_> {
     /// Starts what is down, and says what is not well yet.

@@ -1,10 +1,10 @@
 //! CPU and memory that change while a member runs. To the planner that is a change of settings like any other, made in the
 //! member's turn: if it does not serve with them, it goes back to what served. It is only not stopped for it.
 
-use super::pass::Pass;
-use super::{Step, WaitReason, pace};
 use crate::memory::Disturbance;
 use crate::model::{Ordinal, Process, Resize};
+use crate::plan::pass::Pass;
+use crate::plan::{Step, WaitReason, pace};
 
 impl Pass<'_> {
     /// Can what is wanted of a member be done while it runs?

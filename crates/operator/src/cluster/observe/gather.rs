@@ -16,9 +16,9 @@ use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 
 use crate::cluster::build::etcd::settings_of;
 use crate::cluster::observe::Objects;
+use crate::cluster::observe::slot::{Claim, Owner, Peer};
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::OfSet;
-use crate::cluster::slot::{Claim, Owner, Peer};
 use crate::names::{CLAIM_FINALIZER, Names, ROLE_LABEL, VOLUME_ANNOTATION, lacking};
 
 /// All objects of one cluster's members.

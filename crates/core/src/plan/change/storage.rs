@@ -3,9 +3,9 @@
 //! Some storage grows only when its member is restarted, and some fails to: what happens to the first is seen before the
 //! next is asked.
 
-use super::pass::Pass;
-use super::{Step, WaitReason};
 use crate::model::Ordinal;
+use crate::plan::pass::Pass;
+use crate::plan::{Step, WaitReason};
 
 impl Pass<'_> {
     pub fn grow_storage(&mut self) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::pass::Pass;
-use super::{BlockReason, WaitReason, pace};
 use crate::memory::Mark;
 use crate::model::{Ordinal, Process, Volume};
+use crate::plan::pass::Pass;
+use crate::plan::{BlockReason, WaitReason, pace};
 
 impl Pass<'_> {
     /// Too many go first; otherwise who is missing comes first, so that the last voter is never the one to go.

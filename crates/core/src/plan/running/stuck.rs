@@ -1,9 +1,9 @@
 //! A voter whose process runs and does not serve is started again. No probe does that: a probe cannot tell whether the
 //! others can do without it.
 
-use super::pace;
-use super::pass::{Known, Pass};
 use crate::model::{Ordinal, Process, Time};
+use crate::plan::pace;
+use crate::plan::pass::{Known, Pass};
 
 impl Pass<'_> {
     /// Restarts one that has been stuck for long, while the others are a quorum. True if it does.

@@ -12,11 +12,11 @@ use quorate_operator::names::VOLUME_ANNOTATION;
 use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
 use quorate_pod::rules::Record;
 
-use super::kubelet::Running;
-use super::volume::Volume;
-use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::{Data, Place, Volumes};
 use crate::fault::newest_conf;
+use crate::kube::kubelet::Running;
+use crate::kube::volume::Volume;
+use crate::kube::world::{KubeBreak, KubeWorld};
 
 /// A volume as it was at some time.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl KubeWorld {
     }
 
     /// Puts a volume back to a snapshot that was taken before.
-    pub(super) fn roll_back(&mut self) -> bool {
+    pub(in crate::kube) fn roll_back(&mut self) -> bool {
         self.take_snapshots();
         let Some((ordinal, claim)) = self.may_exchange() else {
             return false;
@@ -118,7 +118,7 @@ impl KubeWorld {
     }
 
     /// Nobody calls a volume rolled back that nobody put back.
-    pub(super) fn judge_rolled_back(&mut self, plan: &Plan) {
+    pub(in crate::kube) fn judge_rolled_back(&mut self, plan: &Plan) {
         let mut called = plan.blocks.iter().filter(|b| b.reason == BlockReason::RolledBack);
         let wrong = called.find(|b| b.member.is_some_and(|o| !self.rolled_back.contains(&o)));
         if let Some(block) = wrong.cloned() {
@@ -127,7 +127,7 @@ impl KubeWorld {
     }
 
     /// Puts a copy of one member's volume in the place of another's, or swaps the two.
-    pub(super) fn exchange(&mut self, swap: bool) -> bool {
+    pub(in crate::kube) fn exchange(&mut self, swap: bool) -> bool {
         let Some((ordinal, claim)) = self.may_exchange() else {
             return false;
         };
@@ -172,7 +172,7 @@ impl KubeWorld {
     }
 
     /// Whoever exchanged volumes puts everything where it was, as far as it is still there.
-    pub(super) fn put_right(&mut self) {
+    pub(in crate::kube) fn put_right(&mut self) {
         for own in std::mem::take(&mut self.exchanged) {
             let there = self.volumes.get(&own.claim).and_then(|v| v.record.as_ref());
             let belongs_to = there.and_then(|r| r.belongs_to.as_ref());
@@ -189,7 +189,7 @@ impl KubeWorld {
 
     /// The operator leaves storage alone that held another's data. Whoever exchanged volumes deletes it, if nobody wants its
     /// member any more.
-    pub(super) fn delete_foreign_storage(&mut self) {
+    pub(in crate::kube) fn delete_foreign_storage(&mut self) {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let blocks = plan.iter().flat_map(|p| &p.blocks);
         let foreign = blocks.filter(|b| b.reason == BlockReason::ForeignData);
@@ -237,7 +237,7 @@ impl KubeWorld {
 
     /// etcd is about to go on from data: no other may run under that id, the volume is that member's own, and it was not
     /// put back.
-    pub(super) fn judge_data(&mut self, pod: &Running, volume: &Volume) {
+    pub(in crate::kube) fn judge_data(&mut self, pod: &Running, volume: &Volume) {
         let (place, generation) = (Place(pod.ordinal.0), pod.purpose.generation);
         let node = self.etcd.nodes.get(&place);
         let Some(member) = node

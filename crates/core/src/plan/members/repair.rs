@@ -1,11 +1,11 @@
 //! A voter whose data is gone is removed, so that it can come back as a learner under a new id. Dead voters first,
 //! their replacements after: etcd refuses an add while a voter is down.
 
-use super::pass::{Known, Pass};
-use super::{BlockReason, StartHow, WaitReason, pace};
 use crate::guard::Guard;
 use crate::memory::Mark;
 use crate::model::{Ordinal, Process, Volume, quorum};
+use crate::plan::pass::{Known, Pass};
+use crate::plan::{BlockReason, StartHow, WaitReason, pace};
 
 impl Pass<'_> {
     /// True while there is something to repair.

@@ -1,10 +1,10 @@
 //! The one door through which the member list is changed: an intent first, one at a time, on a view of this pass.
 
-use super::pass::Pass;
-use super::{BlockReason, Step, WaitReason, WriteBefore, pace};
 use crate::guard::Guard;
 use crate::memory::{Change, ChangeKind, Handover};
 use crate::model::{Basis, MemberId, Ordinal, PeerUrl, quorum};
+use crate::plan::pass::Pass;
+use crate::plan::{BlockReason, Step, WaitReason, WriteBefore, pace};
 
 impl Pass<'_> {
     /// False if it must wait.
@@ -112,7 +112,7 @@ impl Pass<'_> {
     pub fn transfer_leadership_before_removal(&mut self, member: MemberId) -> bool {
         let voters = self.voters();
         let leader = self.leader();
-        let stays = |k: &super::pass::Known| k.listed.id != member;
+        let stays = |k: &crate::plan::pass::Known| k.listed.id != member;
         if voters.iter().any(|k| stays(k) && leader == Some(k.listed.id)) {
             return true;
         }
@@ -130,7 +130,7 @@ impl Pass<'_> {
     }
 
     fn transferee(&self, member: MemberId) -> Option<MemberId> {
-        let healthy = |k: &super::pass::Known| k.healthy && k.listed.id != member;
+        let healthy = |k: &crate::plan::pass::Known| k.healthy && k.listed.id != member;
         let mut heirs: Vec<_> = self.voters().into_iter().filter(healthy).collect();
         heirs.sort_by_key(|k| (k.ordinal.is_none_or(|o| !self.runs_as_wanted(o)), k.ordinal));
         heirs.first().map(|k| k.listed.id)

@@ -10,9 +10,9 @@ use kube::ResourceExt;
 use quorate_core::model::{Ordinal, quorum};
 use quorate_pod::contract::PEER_LABEL;
 
-use super::world::{KubeBreak, KubeWorld};
 use crate::etcd::Place;
 use crate::fault::newest_conf;
+use crate::kube::world::{KubeBreak, KubeWorld};
 
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -21,7 +21,7 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 impl KubeWorld {
-    pub(super) fn evict(&mut self) -> bool {
+    pub(in crate::kube) fn evict(&mut self) -> bool {
         let Some(uid) = self.some_pod(|p| p.going.is_none()) else {
             return false;
         };

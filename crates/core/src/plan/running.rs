@@ -1,0 +1,5 @@
+//! Whatever should run, runs: started again after a crash, restarted when it hangs or trusts a lost CA.
+
+mod keep_running;
+mod lost_ca;
+mod stuck;
