@@ -1,4 +1,4 @@
-//! The second opinion: judges a plan against the safety list by rules of its own.
+//! The safety check: judges a plan against the safety list by rules of its own.
 //!
 //! In: everything the planner had and everything it gave. Out: what it would break, empty if nothing.
 //! Never: a word of the planner's or the guards' reasoning; only their data types are shared, so that a mistake

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Basis, ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Progress, Setup, Spec, Time,
-    Token, Version, Volume,
+    Basis, ClusterId, Epoch, Generation, MemberId, Ordinal, PeerUrl, Progress, Setup, Spec, Time, Token,
+    Version, Volume, VolumeMarks,
 };
 
 /// The record. `Memory::default()` is that of a cluster never heard of.
@@ -28,7 +28,7 @@ pub struct Memory {
     pub manifest: Option<String>,
     /// What every voter has served with, last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub good: Option<Good>,
+    pub good: Option<LastKnownGood>,
     /// What was wanted and did not serve. It is void as soon as something else is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected: Option<Rejected>,
@@ -152,8 +152,8 @@ pub struct Slot {
     /// Healthy without a break since.
     pub healthy_since: Option<Time>,
     /// Running, and not healthy, without a break since.
-    #[serde(default)]
-    pub ill_since: Option<Time>,
+    #[serde(default, rename = "ill_since")]
+    pub unhealthy_since: Option<Time>,
     /// How often in a row it ran and did not answer, and when that was last counted.
     #[serde(default)]
     pub unanswered: (u32, Time),
@@ -164,7 +164,7 @@ pub struct Slot {
 
 /// What a cluster served with as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Good {
+pub struct LastKnownGood {
     pub setup: Setup,
     /// What the ground builds it from; None if it cannot be built again.
     pub manifest: Option<String>,
@@ -263,17 +263,17 @@ impl Memory {
 
     /// What is wrong with a volume that holds a slot's own data, by what is written on it: it was rolled back, or is of
     /// another epoch.
-    pub fn fault(&self, ordinal: Ordinal, marks: Marks) -> Option<Volume> {
+    pub fn fault(&self, ordinal: Ordinal, marks: VolumeMarks) -> Option<Volume> {
         if marks.epoch != self.epoch {
             return Some(Volume::OtherEpoch { epoch: marks.epoch });
         }
-        let why = marks.lack(self.slot(ordinal).reached)?;
+        let why = marks.rollback_evidence(self.slot(ordinal).reached)?;
         Some(Volume::RolledBack { why })
     }
 
     /// Does the user agree that the only member there is goes on from a volume with these marks, which was rolled back? With
     /// others it would contradict them, so there is nothing to agree to.
-    pub fn agreed(&self, spec: &Spec, ordinal: Ordinal, marks: Marks) -> bool {
+    pub fn agreed(&self, spec: &Spec, ordinal: Ordinal, marks: VolumeMarks) -> bool {
         let alone = self
             .slots
             .iter()

@@ -15,7 +15,7 @@ pub use observed::{
     Alarm, AlarmKind, Exit, FirstStart, Listed, MemberStatus, Observed, Outcome, Place, Process, QuorumView,
     Refused, Resize, SlotView, StepKind, StepResult, Storage, StorageId, StorageSize, Volume,
 };
-pub use progress::{Epoch, Marks, Progress};
+pub use progress::{Epoch, Progress, VolumeMarks};
 pub use spec::{Frozen, Setup, Spec};
 pub use time::Time;
 pub use version::{Version, VersionError, VersionPath};

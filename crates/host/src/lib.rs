@@ -27,5 +27,5 @@ pub use ground::certs::own_certs;
 pub use root::Root;
 pub use root::asides::Aside;
 pub use status::{Block, Certs, Member, STALE, Status, SupervisorStatus, Wait, Wanted};
-pub use supervise::companion::BackupStatus;
+pub use supervise::backup_agent::BackupStatus;
 pub use supervise::{Event, Options};

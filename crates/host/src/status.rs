@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::ground::Ground;
 use crate::ground::certs;
 use crate::root::asides::Aside;
-use crate::supervise::companion::BackupStatus;
+use crate::supervise::backup_agent::BackupStatus;
 
 /// The state of a host cluster as last seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -33,12 +33,12 @@ use crate::root::journal::Journal;
 use crate::root::log;
 use crate::root::registry::Registry;
 use crate::status::{self, Pass, Status, SupervisorStatus};
-use crate::supervise::companion::Companion;
+use crate::supervise::backup_agent::BackupAgent;
 use crate::supervise::problems::{Problems, problem};
 use crate::{Error, Root};
 
+pub(crate) mod backup_agent;
 mod certify;
-pub(crate) mod companion;
 pub(crate) mod event_log;
 pub(crate) mod problems;
 
@@ -123,8 +123,8 @@ struct Supervision<E> {
     standing: Transitions,
     asides: Vec<Aside>,
     /// The certificates when they were last looked at.
-    certificates: certs::Stamp,
-    backup: Companion,
+    certificates: certs::CertsStamp,
+    backup: BackupAgent,
     _lock: File,
 }
 
@@ -160,7 +160,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         );
         let own = own(&root, manifest.path())?;
         let launcher = launcher(&options.launcher)?;
-        let backup = Companion::new(launcher.clone(), root.clone());
+        let backup = BackupAgent::new(launcher.clone(), root.clone());
         let mut ground = Ground::new(root, journal, cluster, launcher, places);
         ground.registry = Registry::at(options.registry.clone());
         let unregistered = ground
@@ -191,7 +191,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             shown: BTreeSet::new(),
             standing: Transitions::default(),
             asides: Vec::new(),
-            certificates: certs::Stamp::new(),
+            certificates: certs::CertsStamp::new(),
             backup,
             _lock: lock,
         };
@@ -326,7 +326,7 @@ impl<E: FnMut(Event)> Supervision<E> {
                 continue;
             }
             let told = step.described(&self.spec, &self.ground.journal.memory);
-            self.tell(told.clone());
+            self.print(told.clone());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
             let memory = &self.ground.journal.memory;
@@ -339,7 +339,7 @@ impl<E: FnMut(Event)> Supervision<E> {
                 }
             };
             if let Some(text) = &failed {
-                self.tell(text.clone());
+                self.print(text.clone());
                 self.problems.steps.push(text.clone());
             }
             if reported(step) && !(stuck && step.kind() == StepKind::Start) {
@@ -404,7 +404,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             if status.problems.contains(&text) {
                 tracing::warn!(cluster = self.ground.cluster.name, "{text}");
             }
-            self.tell(text);
+            self.print(text);
         }
         self.shown = now_shown;
         if status.ready && !self.was_ready {
@@ -556,16 +556,16 @@ impl<E: FnMut(Event)> Supervision<E> {
         let what = if exit.asked { "stopped" } else { "ended" };
         let member = self.ground.name(ordinal);
         event_log::ended(&self.spec.name, member.as_str(), exit);
-        self.tell(format!("{member} {what}: {}", exit.how));
+        self.print(format!("{member} {what}: {}", exit.how));
     }
 
     fn line(&mut self, text: String) {
         tracing::info!(cluster = self.ground.cluster.name, "{text}");
-        self.tell(text);
+        self.print(text);
     }
 
     /// For the terminal alone: the log has it with its fields.
-    fn tell(&mut self, text: String) {
+    fn print(&mut self, text: String) {
         (self.events)(Event::Line(text));
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use quorate_datadir::{Progress, Restore, restore};
 use quorate_host::etcd::find::Places;
-use quorate_host::etcd::serve::{PEER_URL, Serve, serve};
+use quorate_host::etcd::hash_kv::{HashKvRequest, PEER_URL, hash_kv_of};
 use quorate_testkit::{Workload, binary, newest};
 
 #[test]
@@ -41,14 +41,14 @@ fn a_restored_directory_is_served() {
         };
         let minor = version.split('.').nth(1).unwrap().parse().unwrap();
         let serving = |revision| {
-            let wanted = Serve {
+            let wanted = HashKvRequest {
                 data_dir: &data_dir,
                 work: &work,
                 name: "served",
                 minor,
                 revision,
             };
-            serve(&wanted, &places, &Progress::new())
+            hash_kv_of(&wanted, &places, &Progress::new())
         };
         for told in made.said.hashes.iter().rev().take(2) {
             let said = serving(told.revision).unwrap();

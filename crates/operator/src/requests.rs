@@ -2,9 +2,9 @@
 //!
 //! In: effects and news, from any kind's pass. Out: what failed. Never: a request that could outlast the Lease.
 
+pub mod api_errors;
 pub mod apply;
 pub mod ask;
 pub mod effect;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod events;
-pub mod trouble;

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use quorate_core::model::Epoch;
 use quorate_datadir::durable::{self, Draft};
 
-use crate::contract::{How, Passed, Started};
+use crate::contract::{GateResult, How, Started};
 use crate::error::file;
 use crate::gate::Gate;
 use crate::handover::Launch;
@@ -73,11 +73,11 @@ pub(crate) fn admit(
     mut record: Record,
     admission: &Admission,
     _held: &Hold,
-) -> Result<Passed, Error> {
+) -> Result<GateResult, Error> {
     for act in Act::ALL {
         run(act, gate, layout, &mut record, admission)?;
     }
-    Ok(Passed {
+    Ok(GateResult {
         run: record.entry(gate.generation).run,
     })
 }
@@ -133,7 +133,7 @@ fn directory(gate: &Gate<'_>, layout: &Layout) -> Result<(), Error> {
 
 /// Writes nothing where all is on record, so that a plain restart needs no room on a full disk.
 fn note(gate: &Gate<'_>, layout: &Layout, record: &mut Record, admission: &Admission) -> Result<(), Error> {
-    let noted = noted(gate, record, admission);
+    let noted = record_after(gate, record, admission);
     if noted == *record {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn note(gate: &Gate<'_>, layout: &Layout, record: &mut Record, admission: &Admis
 }
 
 /// What is on record once `admission` is let through. A function of what is there, and of nothing else.
-pub fn noted(gate: &Gate<'_>, record: &Record, admission: &Admission) -> Record {
+pub fn record_after(gate: &Gate<'_>, record: &Record, admission: &Admission) -> Record {
     let mut record = record.clone();
     if record.belongs_to.is_none() {
         record.belongs_to = gate.member.cloned();

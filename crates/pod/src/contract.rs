@@ -1,10 +1,10 @@
 //! What the operator and a member's pod say to each other.
 //!
 //! ```text
-//! pod ── Report ──▶ operator      the termination message of the init container that looks
-//! pod ◀── GoAhead ── operator     the pod annotation START, seen in the pod as the file GO
-//! pod ◀── Floor ──── operator     the pod annotation REACHED, which every pod of the member has from its birth
-//! pod ── Passed ───▶ operator     the termination message of the gate
+//! pod ──  Report        ──▶ operator   the termination message of the init container that looks
+//! pod ◀── GoAhead       ──  operator   the pod annotation START, seen in the pod as the file GO
+//! pod ◀── KnownProgress ──  operator   the pod annotation REACHED, which every pod of the member has from its birth
+//! pod ──  GateResult    ──▶ operator   the termination message of the gate
 //! ```
 //!
 //! All are JSON with a format number. A reader takes fields that it does not know for additions, and refuses a format
@@ -12,8 +12,8 @@
 //! a mark on the very volume that the operator has recorded.
 
 use quorate_core::model::{
-    ClusterId, Epoch, FirstStart, Generation, Marks, MemberId, MemberName, PeerUrl, Progress, Token, Version,
-    Volume,
+    ClusterId, Epoch, FirstStart, Generation, MemberId, MemberName, PeerUrl, Progress, Token, Version,
+    Volume, VolumeMarks,
 };
 use quorate_core::plan::StartHow;
 use serde::{Deserialize, Serialize};
@@ -114,22 +114,22 @@ pub const NO_ROOM_ASIDE: &str = "sets of old data lie in";
 /// What is known to be on a volume. The gate lets nothing through on one that has less: it was put back to an earlier state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Floor {
+pub struct KnownProgress {
     #[serde(default, skip_serializing_if = "Epoch::is_first")]
     pub epoch: Epoch,
     #[serde(default, flatten)]
     pub reached: Progress,
 }
 
-impl Floor {
+impl KnownProgress {
     pub fn is_none(&self) -> bool {
-        *self == Floor::default()
+        *self == KnownProgress::default()
     }
 
     /// Reads an annotation's value; nothing is known where there is none.
-    pub fn read(json: &[u8]) -> Result<Floor, Unreadable> {
+    pub fn read(json: &[u8]) -> Result<KnownProgress, Unreadable> {
         if json.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Floor::default());
+            return Ok(KnownProgress::default());
         }
         if json.len() > GO_AHEAD_BYTES_MAX {
             return Err(Unreadable::Long(json.len()));
@@ -144,14 +144,14 @@ impl Floor {
     }
 
     /// Why nothing may start from a volume with these marks, if so: in words.
-    pub fn refuses(&self, marks: &Marks) -> Option<String> {
+    pub fn refuses(&self, marks: &VolumeMarks) -> Option<String> {
         if marks.epoch != self.epoch {
             let (found, own) = (marks.epoch, self.epoch);
             return Some(format!(
                 "the volume is of epoch {found}, and the cluster is in epoch {own}"
             ));
         }
-        let why = marks.lack(self.reached)?;
+        let why = marks.rollback_evidence(self.reached)?;
         Some(format!("the volume was rolled back: {why}"))
     }
 }
@@ -159,14 +159,14 @@ impl Floor {
 /// What the gate says when it has let a start through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Passed {
+pub struct GateResult {
     /// The number of the last start that is written on the volume.
     pub run: Option<u64>,
 }
 
-impl Passed {
+impl GateResult {
     /// Reads a termination message; `None` if it is none of ours, as an older gate leaves none.
-    pub fn read(message: &str) -> Option<Passed> {
+    pub fn read(message: &str) -> Option<GateResult> {
         serde_json::from_str(message).ok()
     }
 
@@ -263,8 +263,8 @@ pub struct GoAhead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<u64>,
     /// What is known to be on the volume.
-    #[serde(default, skip_serializing_if = "Floor::is_none")]
-    pub floor: Floor,
+    #[serde(default, skip_serializing_if = "KnownProgress::is_none")]
+    pub floor: KnownProgress,
 }
 
 /// As what a member starts: [`StartHow`], in the words of this contract.
@@ -379,8 +379,8 @@ impl Report {
     }
 
     /// What is written on the volume, and what its log comes to.
-    pub fn marks(&self) -> Marks {
-        Marks {
+    pub fn marks(&self) -> VolumeMarks {
+        VolumeMarks {
             epoch: self.epoch,
             run: self.run,
             last_index: self.last_index,
@@ -389,7 +389,13 @@ impl Report {
 
     /// Does the gate let a pod of this member, version and configuration through by itself? Only as a plain restart, from
     /// a volume that has what it is known to have.
-    pub fn passes_alone(&self, member: &MemberRef, version: Version, config: &str, floor: &Floor) -> bool {
+    pub fn passes_alone(
+        &self,
+        member: &MemberRef,
+        version: Version,
+        config: &str,
+        floor: &KnownProgress,
+    ) -> bool {
         let data = matches!(self.volume, Found::Data { .. });
         let own = self
             .belongs_to

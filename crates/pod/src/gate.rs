@@ -22,7 +22,7 @@ use quorate_datadir::durable;
 
 use crate::Error;
 use crate::admit::{self, Admission};
-use crate::contract::{Floor, GO_AHEAD_BYTES_MAX, GoAhead, How, MemberRef, Passed, Started};
+use crate::contract::{GO_AHEAD_BYTES_MAX, GateResult, GoAhead, How, KnownProgress, MemberRef, Started};
 use crate::volume::hold::{EVERY, Held, Hold};
 use crate::volume::judge::{Data, Identity, judge};
 use crate::volume::layout::Layout;
@@ -66,7 +66,7 @@ pub enum Decision {
 }
 
 /// Waits until the start may pass, and lets it through. `waiting` is told what is waited for, once per change.
-pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<Passed, Error> {
+pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<GateResult, Error> {
     let layout = Layout::new(gate.volume);
     let began = Instant::now();
     let mut told = String::new();
@@ -81,7 +81,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<Passed, Er
             // A volume in use is tried again soon: only its lock is looked at.
             last = matches!(attempt, Attempt::NotYet(_)).then(|| (go, Instant::now()));
             match attempt {
-                Attempt::Passed(passed) => return Ok(passed),
+                Attempt::GateResult(passed) => return Ok(passed),
                 Attempt::NotYet(why) | Attempt::InUse(why) => {
                     if why != told {
                         waiting(&why);
@@ -101,7 +101,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<Passed, Er
 }
 
 enum Attempt {
-    Passed(Passed),
+    GateResult(GateResult),
     NotYet(String),
     InUse(String),
 }
@@ -135,7 +135,7 @@ fn attempt(gate: &Gate<'_>, layout: &Layout, go: Option<&[u8]>) -> Result<Attemp
     match decision {
         Decision::Pass(admission) => {
             let passed = admit::admit(gate, layout, record, &admission, &hold)?;
-            Ok(Attempt::Passed(passed))
+            Ok(Attempt::GateResult(passed))
         }
         Decision::Wait { why } => Ok(Attempt::NotYet(why)),
         Decision::Refuse { why } => Err(Error::refused(gate.volume, why)),
@@ -143,12 +143,12 @@ fn attempt(gate: &Gate<'_>, layout: &Layout, go: Option<&[u8]>) -> Result<Attemp
 }
 
 /// What is known to be on the volume, or why that cannot be understood.
-fn floor(gate: &Gate<'_>) -> Result<Result<Floor, String>, Error> {
+fn floor(gate: &Gate<'_>) -> Result<Result<KnownProgress, String>, Error> {
     let Some(path) = gate.reached else {
-        return Ok(Ok(Floor::default()));
+        return Ok(Ok(KnownProgress::default()));
     };
     let content = go_ahead(path)?.unwrap_or_default();
-    Ok(Floor::read(&content).map_err(|error| {
+    Ok(KnownProgress::read(&content).map_err(|error| {
         format!("waiting for the operator: what is known to be on the volume cannot be read: {error}")
     }))
 }
@@ -160,7 +160,13 @@ fn go_ahead(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// May this start pass? A function of what is there, and of nothing else.
-pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>, floor: &Floor) -> Decision {
+pub fn decide(
+    gate: &Gate<'_>,
+    record: &Record,
+    data: &Data,
+    go: Option<&[u8]>,
+    floor: &KnownProgress,
+) -> Decision {
     let entry = record.entry(gate.generation);
     let wanted = Started {
         version: gate.version,
@@ -246,7 +252,7 @@ pub fn decide(gate: &Gate<'_>, record: &Record, data: &Data, go: Option<&[u8]>, 
             identity: None,
             run,
         }),
-        (How::New { .. } | How::Join { .. }, _) if entry.may_have_promised() => refuse(format!(
+        (How::New { .. } | How::Join { .. }, _) if entry.may_have_acknowledged() => refuse(format!(
             "a first start on {}, where etcd was executed before; its data has gone, and a member that forgot what it \
              acknowledged must come back as another",
             gate.generation

@@ -58,7 +58,7 @@ pub struct Launching<'a> {
 pub struct Ready {
     /// What the gate left, and how it is used.
     launch: Launch,
-    way: Way,
+    way: LaunchMode,
     hold: Hold,
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -89,7 +89,7 @@ impl Launching<'_> {
         let data = judge(&launch.data_dir)?;
         let way = check(&launch, &record, &data, self.was_executed()?).map_err(refused)?;
         let more = match way {
-            Way::First => {
+            LaunchMode::FirstStart => {
                 if data == Data::Blank {
                     clear_blank(&layout, &launch.data_dir)?;
                 }
@@ -101,7 +101,7 @@ impl Launching<'_> {
                 record.write(&layout).inspect_err(|_| self.unmark())?;
                 &launch.first_arguments
             }
-            Way::FromData => {
+            LaunchMode::Resume => {
                 self.mark_executed(&launch)?;
                 remember(&layout, &launch, &mut record, &data);
                 &launch.arguments
@@ -157,12 +157,12 @@ fn may_go_on(layout: &Layout, launch: &Launch) -> Result<Record, Error> {
             ));
         }
     };
-    still_let_through(&record, launch).map_err(refused)?;
+    still_admitted(&record, launch).map_err(refused)?;
     Ok(record)
 }
 
 /// Is this what was let through last, as the volume's record has it?
-pub fn still_let_through(record: &Record, launch: &Launch) -> Result<(), String> {
+pub fn still_admitted(record: &Record, launch: &Launch) -> Result<(), String> {
     let own = (Some(launch.generation), Some(&launch.started));
     let entry = record.entry(launch.generation);
     if (record.newest(), entry.started.as_ref()) != own {
@@ -182,14 +182,14 @@ pub fn still_let_through(record: &Record, launch: &Launch) -> Result<(), String>
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    First,
+pub enum LaunchMode {
+    FirstStart,
     /// From the data that is there.
-    FromData,
+    Resume,
 }
 
 /// May it, as things are? A function of what is there, and of nothing else.
-pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> Result<Way, String> {
+pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> Result<LaunchMode, String> {
     let entry = record.entry(launch.generation);
     let ran = entry.fired || executed;
     match data {
@@ -207,7 +207,7 @@ pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> R
                     "the data was exchanged for that of {found} since it was let through"
                 ));
             }
-            Ok(Way::FromData)
+            Ok(LaunchMode::Resume)
         }
         Data::Damaged { why } => Err(format!("its data is damaged ({why})")),
         Data::Blank if !launch.first || !entry.may_be_blank() => Err(
@@ -221,7 +221,7 @@ pub fn check(launch: &Launch, record: &Record, data: &Data, executed: bool) -> R
         Data::Nothing | Data::Blank | Data::Remains { .. } if entry.pod.as_deref() != Some(&launch.pod) => {
             Err("the first start on it was given to another pod since".to_owned())
         }
-        Data::Nothing | Data::Blank | Data::Remains { .. } => Ok(Way::First),
+        Data::Nothing | Data::Blank | Data::Remains { .. } => Ok(LaunchMode::FirstStart),
     }
 }
 
@@ -243,7 +243,7 @@ fn remember(layout: &Layout, launch: &Launch, record: &mut Record, data: &Data) 
 impl Ready {
     /// Is it a first start, whose end is to be seen?
     pub fn is_first(&self) -> bool {
-        self.way == Way::First
+        self.way == LaunchMode::FirstStart
     }
 
     /// Becomes etcd. Returns only if that failed.

@@ -1,4 +1,4 @@
-//! `prepare --look`: what lies on a volume, told to the operator.
+//! `prepare --look`: what lies on a volume, reported to the operator.
 //!
 //! In: a volume and the generation that is meant. Out: a [`Report`], always: what cannot be seen is `Unknown`, with the
 //! reason. The only things it changes are the volume's identity, where it has none, and where the older operator's
@@ -27,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(35);
 
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Looking<'a> {
+pub struct LookOptions<'a> {
     pub volume: &'a Path,
     /// Which generation is meant.
     pub generation: Generation,
@@ -38,7 +38,7 @@ pub struct Looking<'a> {
 }
 
 /// Looks. `waiting` is told once what is waited for.
-pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
+pub fn look(looking: LookOptions<'_>, waiting: impl FnMut(&str)) -> Report {
     let layout = Layout::new(looking.volume);
     let unknown = |why: String| {
         // What is on record can be told even of a volume that something runs on. What cannot be read counts as fired.
@@ -77,7 +77,7 @@ pub fn look(looking: Looking<'_>, waiting: impl FnMut(&str)) -> Report {
 }
 
 /// Looks at a volume that is held.
-fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, Error> {
+fn seen(layout: &Layout, looking: LookOptions<'_>, _held: &Hold) -> Result<Report, Error> {
     let generation = looking.generation;
     let (mut record, fresh_id) = identity(layout)?;
     if adopt::is_due(layout)? {
@@ -104,7 +104,7 @@ fn seen(layout: &Layout, looking: Looking<'_>, _held: &Hold) -> Result<Report, E
         replay_limit,
         asides,
         aside_bytes,
-        ..told(&record, fresh_id, generation, data)
+        ..to_report(&record, fresh_id, generation, data)
     })
 }
 
@@ -115,7 +115,7 @@ pub fn marks_fired(record: &Record, generation: Generation, data: &Data) -> bool
 }
 
 /// What is told of a volume with this record and this data. A function of what is there, and of nothing else.
-pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data) -> Report {
+pub fn to_report(record: &Record, fresh_id: bool, generation: Generation, data: Data) -> Report {
     let entry = record.entry(generation);
     let blank = entry.may_be_blank()
         && match data {
@@ -134,7 +134,7 @@ pub fn told(record: &Record, fresh_id: bool, generation: Generation, data: Data)
             why: "its log is blank, and was not before".to_owned(),
         },
         // What a first start leaves behind that provably got no further.
-        Data::Remains { .. } if !entry.may_have_promised() => Found::Empty,
+        Data::Remains { .. } if !entry.may_have_acknowledged() => Found::Empty,
         Data::Remains { why } | Data::Damaged { why } => Found::Damaged { why },
         Data::Member(identity) => Found::Data {
             member: identity.member,

@@ -2,16 +2,16 @@
 //! simulator. Each is a function of what is there.
 //!
 //! ```text
-//! look    marks_fired, told     what a volume shows, as a report
-//! gate    decide, noted         may this start pass, and what is on record then
-//! launch  still_let_through, check   may it still, each time the container starts
+//! look    marks_fired, to_report    what a volume shows, as a report
+//! gate    decide, record_after      may this start pass, and what is on record then
+//! launch  still_admitted, check     may it still, each time the container starts
 //! ```
 
-pub use crate::admit::{Admission, noted};
+pub use crate::admit::{Admission, record_after};
 pub use crate::gate::{Decision, Gate, decide};
 pub use crate::handover::Launch;
-pub use crate::launch::{Way, check, still_let_through};
-pub use crate::look::{marks_fired, told};
+pub use crate::launch::{LaunchMode, check, still_admitted};
+pub use crate::look::{marks_fired, to_report};
 pub use crate::volume::aside::{KEPT, MOST};
 pub use crate::volume::judge::{Data, Identity};
 pub use crate::volume::layout::Layout;

@@ -1,5 +1,5 @@
 //! What must hold, whatever happens. Each checker looks from the outside: none asks the planner, its guards or its
-//! own second opinion.
+//! own safety check.
 //!
 //! In: notes of the etcd model, steps as they take effect, the world after each tick. Out: [`Break`]s.
 //! Never: a change to the world.
@@ -52,9 +52,9 @@ pub enum BreakKind {
     SettingsCostVoter,
     /// A second member was started with settings that another one fails at.
     SettingsSpread,
-    /// The planner's second opinion refused what the planner planned.
+    /// The safety check refused what the planner planned.
     CheckDisagrees,
-    /// The second opinion accepted a plan spoilt on purpose.
+    /// The safety check accepted a plan spoilt on purpose.
     CheckBlind,
 }
 

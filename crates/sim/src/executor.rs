@@ -16,7 +16,7 @@ use crate::etcd::{Asked, Operation, Place};
 use crate::ground::FirstRecord;
 use crate::world::World;
 
-mod spoilt;
+mod bad_plan;
 mod steps;
 
 /// Where a quorate that dies does so.
@@ -254,7 +254,7 @@ impl World {
         });
     }
 
-    /// Looks (perhaps slowly), plans, asks for the second opinion, stores.
+    /// Looks (perhaps slowly), plans, checks, stores.
     fn pass(&mut self, me: &mut Executor) {
         let now = self.ground.etcd.now;
         let Some((observed, age)) = self.look(me) else {
@@ -282,7 +282,7 @@ impl World {
         }
         self.coverage.plan(&plan);
         self.judge_rolled_back(&plan, &me.memory);
-        self.say(me, &plan);
+        self.log_plan(me, &plan);
         self.judge_alarms(&observed, &plan);
         if plan.steps.iter().filter(|s| s.changes_membership()).count() > 1 {
             self.broke(BreakKind::TwoChanges, format!("{:?}", plan.steps));
@@ -378,7 +378,7 @@ impl World {
         true
     }
 
-    fn say(&mut self, me: &Executor, plan: &Plan) {
+    fn log_plan(&mut self, me: &Executor, plan: &Plan) {
         let same = me
             .plan
             .as_ref()

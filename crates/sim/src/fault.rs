@@ -77,7 +77,7 @@ kinds! {
     Mute,
     /// A volume cannot be looked at.
     Blind,
-    /// A plan is spoilt on purpose: the second opinion must refuse it.
+    /// A plan is spoilt on purpose: the safety check must refuse it.
     BadPlan,
     /// A volume is put back to a snapshot of it.
     RollBack,

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::Memory;
 use quorate_core::model::{
-    ClusterId, Epoch, Exit, FirstStart, Generation, Marks, MemberId, MemberStatus, Observed, Ordinal,
-    Outcome, Place as Where, Process, QuorumView, Setup, SlotView, Spec, Time, Token, Version, Volume,
+    ClusterId, Epoch, Exit, FirstStart, Generation, MemberId, MemberStatus, Observed, Ordinal, Outcome,
+    Place as Where, Process, QuorumView, Setup, SlotView, Spec, Time, Token, Version, Volume, VolumeMarks,
 };
 
 use crate::etcd::{Data, EtcdModel, Place, Wal};
@@ -94,14 +94,14 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What is written on it.
-    pub fn marks(&self) -> Marks {
+    pub fn marks(&self) -> VolumeMarks {
         marks(&self.data, self.run)
     }
 }
 
 /// What is written on a volume with this data.
-pub fn marks(data: &Data, run: Option<u64>) -> Marks {
-    Marks {
+pub fn marks(data: &Data, run: Option<u64>) -> VolumeMarks {
+    VolumeMarks {
         epoch: Epoch(0),
         run,
         last_index: data.wal().map(|wal| wal.log.len() as u64),
@@ -322,7 +322,7 @@ impl Ground {
         let marks = data.map(|data| {
             let marks = marks(data, slot.runs.get(&generation).copied());
             let at_rest = matches!(slot.process, Proc::Stopped { .. });
-            Marks {
+            VolumeMarks {
                 last_index: marks.last_index.filter(|_| at_rest),
                 ..marks
             }

@@ -29,7 +29,7 @@ pub struct Options {
     /// Everything follows from it.
     pub seed: u64,
     pub guards: Guards,
-    /// Do broken rules count (the second opinion's and the checkers'), or only a broken cluster?
+    /// Do broken rules count (the safety check's and the checkers'), or only a broken cluster?
     pub check: bool,
     /// With the rules off: does a planned step that takes the quorum away for a while count as a broken cluster?
     pub outages: bool,

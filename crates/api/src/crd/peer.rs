@@ -28,7 +28,7 @@ use crate::cluster::storage::Storage;
     selectable = ".spec.clusterName"
 )]
 #[schemars(extend("required" = ["clusterName", "storage", "version"]))]
-#[x_kube(validation = rules::unchanging("an EtcdPeer's spec never changes; delete it and make another"))]
+#[x_kube(validation = rules::immutable("an EtcdPeer's spec never changes; delete it and make another"))]
 pub struct PeerSpec {
     /// The EtcdCluster it belongs to, in the same namespace.
     #[schemars(length(min = 1, max = 64))]

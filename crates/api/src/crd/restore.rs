@@ -28,7 +28,7 @@ use crate::cluster::ClusterSpec;
     derive = "Default",
     derive = "PartialEq"
 )]
-#[x_kube(validation = rules::unchanging("an EtcdRestore's spec never changes; make another EtcdRestore"))]
+#[x_kube(validation = rules::immutable("an EtcdRestore's spec never changes; make another EtcdRestore"))]
 pub struct RestoreSpec {
     /// The backup to restore from.
     pub source: RestoreSource,

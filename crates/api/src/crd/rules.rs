@@ -172,7 +172,7 @@ pub fn tls_is_kept() -> Rule {
     .field_path(".tls")
 }
 
-pub fn unchanging(what: &str) -> Rule {
+pub fn immutable(what: &str) -> Rule {
     Rule::new("self == oldSelf").message(format!("Unsupported changes: {what}").as_str())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterId, Epoch, Generation, Marks, MemberId, Ordinal, PeerUrl, Setup, Time, Version};
+use super::{ClusterId, Epoch, Generation, MemberId, Ordinal, PeerUrl, Setup, Time, Version, VolumeMarks};
 
 /// One look at everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct SlotView {
     /// The volume of the generation that the memory names.
     pub volume: Volume,
     /// What is written on that volume, if it holds data and that could be read.
-    pub marks: Option<Marks>,
+    pub marks: Option<VolumeMarks>,
     /// The highest raft index that this process knows to be on a member's disk, and the member.
     pub durable: Option<(MemberId, u64)>,
     /// What is known of the first start on that volume, kept apart from the volume so that a wipe cannot take it.

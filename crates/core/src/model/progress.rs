@@ -47,7 +47,7 @@ impl Progress {
 
 /// What is written on a volume about itself, and what its log comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marks {
+pub struct VolumeMarks {
     pub epoch: Epoch,
     /// The number of the last start that was written on it; `None` where none ever was, or where that was lost.
     pub run: Option<u64>,
@@ -55,9 +55,9 @@ pub struct Marks {
     pub last_index: Option<u64>,
 }
 
-impl Marks {
+impl VolumeMarks {
     /// What a volume with these marks lacks of what it is known to have had: in words.
-    pub fn lack(&self, known: Progress) -> Option<String> {
+    pub fn rollback_evidence(&self, known: Progress) -> Option<String> {
         if let Some(run) = self.run.filter(|run| *run < known.run) {
             let made = known.run;
             return Some(format!(

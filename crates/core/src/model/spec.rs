@@ -20,7 +20,7 @@ pub struct Spec {
     pub storage: Option<u64>,
     pub paused: bool,
     /// The user agrees that the only member goes on from a volume that was rolled back: the text that names it
-    /// ([`Marks::consent`](super::Marks::consent)).
+    /// ([`VolumeMarks::consent`](super::VolumeMarks::consent)).
     pub accept_rolled_back: Option<String>,
     /// What the user asks for now cannot be done. The rest says what was last asked for that could: it is kept up, and nothing
     /// is changed.

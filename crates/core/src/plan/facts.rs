@@ -86,8 +86,8 @@ impl Pass<'_> {
             };
             let runs = runs_as.is_some();
             let status = view.status.as_ref().filter(|_| runs);
-            slot.ill_since = if runs && !status.is_some_and(|s| s.healthy) {
-                Some(slot.ill_since.filter(|since| *since <= now).unwrap_or(now))
+            slot.unhealthy_since = if runs && !status.is_some_and(|s| s.healthy) {
+                Some(slot.unhealthy_since.filter(|since| *since <= now).unwrap_or(now))
             } else {
                 None
             };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Block, BlockReason, Plan, Step, Wait, WaitReason, pace};
 use crate::guard::{Counted, Guards};
-use crate::memory::{Disturbance, Good, Mark, Memory, Slot};
+use crate::memory::{Disturbance, LastKnownGood, Mark, Memory, Slot};
 use crate::model::{
     FirstStart, Listed, MemberId, Observed, Ordinal, Place, Process, QuorumView, Setup, SlotView, Spec, Time,
     Version, Volume,
@@ -290,10 +290,10 @@ impl<'a> Pass<'a> {
         let members = self.memory.slots.values().filter(ran);
         let served: Vec<Version> = members.filter_map(|s| s.served.or(s.version)).collect();
         let Some(lowest) = served.iter().map(|v| v.minor).min() else {
-            return self.aim();
+            return self.version_for_new_members();
         };
-        if lowest == self.aim().minor && self.version_is_open() {
-            return self.aim();
+        if lowest == self.version_for_new_members().minor && self.version_is_open() {
+            return self.version_for_new_members();
         }
         let of_it = served.into_iter().filter(|v| v.minor == lowest);
         of_it.max().unwrap_or(self.spec.version)
@@ -400,7 +400,7 @@ impl<'a> Pass<'a> {
         let nobody = self.memory.slots.values().all(|s| s.mark != Mark::Started);
         if matches!(how, super::StartHow::New { .. }) && nobody {
             // Should the user want something else before anybody saw it serve, this is what to go back to.
-            self.memory.good = Some(Good {
+            self.memory.good = Some(LastKnownGood {
                 setup: setup.clone(),
                 manifest: self.spec.manifest.clone(),
             });

@@ -149,7 +149,7 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told(&|ordinal| format!("member {ordinal}"), &|id| {
+        f.write_str(&self.text(&|ordinal| format!("member {ordinal}"), &|id| {
             format!("member {id}")
         }))
     }
@@ -164,10 +164,10 @@ impl Step {
                 spec.member_name(*ordinal).to_string()
             })
         };
-        self.told(&|ordinal| spec.member_name(ordinal).to_string(), &by_id)
+        self.text(&|ordinal| spec.member_name(ordinal).to_string(), &by_id)
     }
 
-    fn told(&self, place: &dyn Fn(Ordinal) -> String, member: &dyn Fn(MemberId) -> String) -> String {
+    fn text(&self, place: &dyn Fn(Ordinal) -> String, member: &dyn Fn(MemberId) -> String) -> String {
         match self {
             Step::Provide {
                 ordinal,

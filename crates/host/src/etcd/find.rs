@@ -162,7 +162,7 @@ pub(crate) struct Finder {
 
 #[derive(Debug)]
 struct Known {
-    stamp: Stamp,
+    stamp: BinaryStamp,
     answer: Result<Version, String>,
     /// When it was waited for in vain.
     silent_since: Option<Instant>,
@@ -170,7 +170,7 @@ struct Known {
 
 /// Enough of a file's metadata to notice that it was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct BinaryStamp {
     inode: u64,
     size: u64,
     changed: (i64, i64),
@@ -258,7 +258,7 @@ impl Finder {
 
     /// A binary of this version that was found before and has not changed since; runs nothing.
     pub(crate) fn recall(&self, version: Version) -> Option<EtcdBinary> {
-        let same = |path: &Path, known: &Stamp| stamp(path).is_ok_and(|stamp| stamp == *known);
+        let same = |path: &Path, known: &BinaryStamp| stamp(path).is_ok_and(|stamp| stamp == *known);
         let mut known = self.known.iter().filter(|(_, known)| known.answer == Ok(version));
         let (path, _) = known.find(|(path, known)| same(path, &known.stamp))?;
         Some(EtcdBinary {
@@ -295,7 +295,7 @@ impl Finder {
     }
 }
 
-fn stamp(path: &Path) -> Result<Stamp, String> {
+fn stamp(path: &Path) -> Result<BinaryStamp, String> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("not there".to_owned()),
@@ -308,7 +308,7 @@ fn stamp(path: &Path) -> Result<Stamp, String> {
         return Err("not executable".to_owned());
     }
     let changed = (metadata.ctime(), metadata.ctime_nsec());
-    Ok(Stamp {
+    Ok(BinaryStamp {
         inode: metadata.ino(),
         size: metadata.size(),
         changed,

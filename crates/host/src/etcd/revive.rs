@@ -28,18 +28,18 @@ const TRIES: usize = 5;
 
 /// What there is to say while it goes on.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum ReviveEvent<'a> {
     /// An entry was met whose effect is not exactly known here.
-    Stopped(&'a Stopped),
+    UnsupportedEntry(&'a Stopped),
     /// A real etcd replays the log.
-    Runs(&'a EtcdBinary),
+    EtcdStarted(&'a EtcdBinary),
     /// It did this besides, so it is done again.
-    Again(&'a Kinds),
+    Retrying(&'a Kinds),
 }
 
 /// A snapshot that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct RevivedSnapshot {
     /// What is in it.
     pub revived: Revived,
     /// The etcd that replayed the log, if it took one.
@@ -51,12 +51,12 @@ pub struct Made {
 pub fn revive(
     wanted: &Revive<'_>,
     places: &Places,
-    tell: &mut dyn FnMut(Told<'_>),
+    on_event: &mut dyn FnMut(ReviveEvent<'_>),
     progress: &Progress,
-) -> Result<Made, Error> {
+) -> Result<RevivedSnapshot, Error> {
     let stopped = match quorate_datadir::revive(wanted, progress)? {
         Revival::Whole(revived) => {
-            return Ok(Made {
+            return Ok(RevivedSnapshot {
                 revived,
                 by: None,
                 left_out: Kinds::default(),
@@ -64,23 +64,23 @@ pub fn revive(
         }
         Revival::Stopped(stopped) => stopped,
     };
-    tell(Told::Stopped(&stopped));
+    on_event(ReviveEvent::UnsupportedEntry(&stopped));
     let etcd = find_etcd_for(u32::try_from(stopped.minor).unwrap_or(u32::MAX), places)?;
     for _ in 0..TRIES {
-        tell(Told::Runs(&etcd));
+        on_event(ReviveEvent::EtcdStarted(&etcd));
         let work = Work::beside(wanted.file)?;
         let staged = stage(wanted, &work.dir, &version(&etcd), PEER_URL, progress)?;
         let left_out = staged.left_out().clone();
         replay(&etcd, &staged, &work, progress)?;
         match staged.finish(progress)? {
             Finish::Done(revived) => {
-                return Ok(Made {
+                return Ok(RevivedSnapshot {
                     revived,
                     by: Some(etcd),
                     left_out,
                 });
             }
-            Finish::Strayed(kinds) => tell(Told::Again(&kinds)),
+            Finish::Strayed(kinds) => on_event(ReviveEvent::Retrying(&kinds)),
         }
     }
     Err(Error::Replay {

@@ -112,11 +112,11 @@ impl Running {
         while !self.serves() {
             wanted()?;
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(failed(self.said(&format!("it ended with {status}"))));
+                return Err(failed(self.with_log_tail(&format!("it ended with {status}"))));
             }
             if Instant::now() > deadline {
                 let why = format!("it does not serve after {} s", limit.as_secs());
-                return Err(failed(self.said(&why)));
+                return Err(failed(self.with_log_tail(&why)));
             }
             std::thread::sleep(LOOK);
         }
@@ -141,14 +141,14 @@ impl Running {
         let request = format!("GET /members/hashkv HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}");
         let answer = self
             .ask(PEER, &request, limit)
-            .map_err(|error| failed(self.said(&format!("it does not tell its hash: {error}"))))?;
+            .map_err(|error| failed(self.with_log_tail(&format!("HashKV failed: {error}"))))?;
         let body = answer.windows(4).position(|four| four == b"\r\n\r\n");
         match body.and_then(|at| answer.get(at + 4..)) {
             Some(body) if is_well(&answer) => Ok(body.to_vec()),
             _ => {
                 let text = String::from_utf8_lossy(&answer);
                 let first = text.lines().next().unwrap_or_default().to_owned();
-                Err(failed(self.said(&format!("it does not tell its hash: {first}"))))
+                Err(failed(self.with_log_tail(&format!("HashKV failed: {first}"))))
             }
         }
     }
@@ -186,13 +186,17 @@ impl Running {
                         limit: END_LIMIT,
                     });
                 }
-                Err(error) => return Err(failed(self.said(&format!("it cannot be waited for: {error}")))),
+                Err(error) => {
+                    return Err(failed(
+                        self.with_log_tail(&format!("it cannot be waited for: {error}")),
+                    ));
+                }
             }
         }
     }
 
     /// Why, and the last it said.
-    fn said(&self, why: &str) -> String {
+    fn with_log_tail(&self, why: &str) -> String {
         format!("{why}; the last it said:\n{}", last_words(&log_in(&self.work)))
     }
 }

@@ -24,7 +24,7 @@ const OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Whose certificates are kept.
 #[derive(Debug)]
-pub(crate) struct Keeper<'a> {
+pub(crate) struct CertKeeper<'a> {
     pub(crate) root: &'a Root,
     pub(crate) cluster: &'a str,
     pub(crate) members: &'a [MemberName],
@@ -76,7 +76,7 @@ impl Prepared {
     }
 }
 
-impl Keeper<'_> {
+impl CertKeeper<'_> {
     /// Makes sure that the members and the client have certificates, as the stages of rotations ask.
     pub(crate) fn prepare(&self) -> Result<Prepared, Error> {
         let dir = self.root.pki();
@@ -314,11 +314,11 @@ pub(crate) fn disjoint(one: &str, other: &str) -> bool {
 const FILES_MAX: usize = 4096;
 
 /// What tells that a file was changed, made or deleted.
-pub(crate) type Stamp = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+pub(crate) type CertsStamp = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 /// As the certificates are now, at a glance.
-pub(crate) fn stamp(root: &Root) -> Stamp {
-    let mut stamp = Stamp::new();
+pub(crate) fn stamp(root: &Root) -> CertsStamp {
+    let mut stamp = CertsStamp::new();
     let mut open = vec![root.pki()];
     while let Some(directory) = open.pop() {
         for entry in directory.read_dir().into_iter().flatten().flatten() {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// The last index of logs that nothing writes to, by data directory.
 #[derive(Debug, Default)]
 pub(crate) struct LastIndexes {
-    known: BTreeMap<PathBuf, (Vec<Stamp>, Option<u64>)>,
+    known: BTreeMap<PathBuf, (Vec<WalStamp>, Option<u64>)>,
 }
 
 /// A file of a log: its name, its number, its size, and when it last changed.
-type Stamp = (OsString, u64, u64, (i64, i64));
+type WalStamp = (OsString, u64, u64, (i64, i64));
 
 impl LastIndexes {
     /// The last index of the log in `dir`, on which nothing runs; `None` if it cannot be read.
@@ -35,7 +35,7 @@ impl LastIndexes {
     }
 }
 
-fn stamps(wal: &Path) -> Option<Vec<Stamp>> {
+fn stamps(wal: &Path) -> Option<Vec<WalStamp>> {
     let entries = std::fs::read_dir(wal).ok()?;
     let stamp = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;

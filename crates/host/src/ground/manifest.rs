@@ -25,7 +25,7 @@ const REMEMBERED_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Manifest {
     path: PathBuf,
-    stamp: Option<Stamp>,
+    stamp: Option<ManifestStamp>,
     /// The last good one.
     pub(crate) cluster: Cluster,
     /// What that was read from.
@@ -38,7 +38,7 @@ pub(crate) struct Manifest {
 
 /// Enough of a file's metadata to notice an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct ManifestStamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
@@ -92,10 +92,10 @@ impl Manifest {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<ManifestStamp> {
     let metadata = path.metadata().ok()?;
     let modified = (metadata.mtime(), metadata.mtime_nsec());
-    Some(Stamp {
+    Some(ManifestStamp {
         inode: metadata.ino(),
         size: metadata.size(),
         modified,

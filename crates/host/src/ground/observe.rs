@@ -10,8 +10,8 @@ use std::path::Path;
 use quorate_client::Credentials;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, Marks, MemberId, MemberName, Observed, Ordinal, Outcome, Place,
-    Process, Resize, SlotView, Spec, Token, Version, Volume,
+    ClusterId, FirstStart, Generation, MemberId, MemberName, Observed, Ordinal, Outcome, Place, Process,
+    Resize, SlotView, Spec, Token, Version, Volume, VolumeMarks,
 };
 use quorate_datadir::{Attempt, DbLock, Look};
 
@@ -245,7 +245,7 @@ impl Ground {
         volume: Volume,
         at_rest: bool,
         problems: &mut Vec<String>,
-    ) -> (Volume, Option<Marks>) {
+    ) -> (Volume, Option<VolumeMarks>) {
         if !matches!(volume, Volume::Data { .. }) {
             return (volume, None);
         }

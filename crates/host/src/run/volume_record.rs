@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use quorate_core::model::{Epoch, Marks};
+use quorate_core::model::{Epoch, VolumeMarks};
 use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
@@ -94,8 +94,8 @@ impl VolumeRecord {
     }
 
     /// As the planner understands it, with what the log comes to.
-    pub(crate) fn marks(record: Option<&VolumeRecord>, last_index: Option<u64>) -> Marks {
-        Marks {
+    pub(crate) fn marks(record: Option<&VolumeRecord>, last_index: Option<u64>) -> VolumeMarks {
+        VolumeMarks {
             epoch: record.map(|record| record.epoch).unwrap_or_default(),
             run: record.map(|record| record.run),
             last_index,

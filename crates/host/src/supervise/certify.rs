@@ -13,7 +13,7 @@ use quorate_core::rotation::Proven;
 
 use super::{Event, Supervision};
 use crate::Error;
-use crate::ground::certs::{CertPolicy, Keeper, Rotation};
+use crate::ground::certs::{CertKeeper, CertPolicy, Rotation};
 use crate::ground::{certs, manifest};
 
 impl<E: FnMut(Event)> Supervision<E> {
@@ -42,7 +42,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             .map(|(ordinal, _)| self.ground.name(*ordinal))
             .collect();
         let (root, cluster) = (self.ground.root.clone(), self.ground.cluster.name.clone());
-        let keeper = Keeper {
+        let keeper = CertKeeper {
             root: &root,
             cluster: &cluster,
             members: &members,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use quorate_datadir::{Progress, RowKey, Source, hash_kv, verify};
-use quorate_host::etcd::revive::Made;
+use quorate_host::etcd::revive::RevivedSnapshot;
 
 use super::member::Member;
 
@@ -22,7 +22,13 @@ const SMALL: [&str; 8] = [
 ];
 
 /// All of it, after `etcd` replayed the log.
-pub fn compare(etcd: &Member, ours: &Path, theirs: &Path, made: &Made, random: &mut fastrand::Rng) {
+pub fn compare(
+    etcd: &Member,
+    ours: &Path,
+    theirs: &Path,
+    made: &RevivedSnapshot,
+    random: &mut fastrand::Rng,
+) {
     let snapshot = Source::open(ours).unwrap();
     hashes(etcd, &snapshot, made.revived.revision, random);
     assert_eq!(etcd.revisions().0, made.revived.revision);

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use member::{Member, long_batches};
 use quorate_datadir::{Progress, Revive};
 use quorate_host::etcd::find::Places;
-use quorate_host::etcd::revive::{Made, Told, revive};
+use quorate_host::etcd::revive::{ReviveEvent, RevivedSnapshot, revive};
 use quorate_testkit::{Start, newest_of_each_minor};
 use workload::Mode;
 
@@ -68,7 +68,7 @@ fn what_is_made_of_a_dead_member_is_what_etcd_makes_of_it() {
     );
 }
 
-fn one(version: &str, seed: u64) -> (String, Made) {
+fn one(version: &str, seed: u64) -> (String, RevivedSnapshot) {
     let mut random = fastrand::Rng::with_seed(seed);
     let root = tempfile::tempdir().unwrap();
     let mode = match seed % 6 {
@@ -128,7 +128,7 @@ fn one(version: &str, seed: u64) -> (String, Made) {
 }
 
 /// Makes a snapshot of a dead member.
-fn make(data_dir: &Path, snapshot: &Path, binary: &Path) -> Made {
+fn make(data_dir: &Path, snapshot: &Path, binary: &Path) -> RevivedSnapshot {
     let wanted = Revive {
         data_dir,
         wal_dir: None,
@@ -144,14 +144,14 @@ fn make(data_dir: &Path, snapshot: &Path, binary: &Path) -> Made {
         &places,
         &mut |what| {
             told.push(match what {
-                Told::Stopped(stopped) => format!(
+                ReviveEvent::UnsupportedEntry(stopped) => format!(
                     "{}; {} remain: {}",
                     stopped.stop,
                     stopped.remaining.total(),
                     stopped.remaining
                 ),
-                Told::Runs(etcd) => format!("etcd {}", etcd.version),
-                Told::Again(kinds) => format!("again, because of {kinds}"),
+                ReviveEvent::EtcdStarted(etcd) => format!("etcd {}", etcd.version),
+                ReviveEvent::Retrying(kinds) => format!("again, because of {kinds}"),
             });
         },
         &Progress::new(),

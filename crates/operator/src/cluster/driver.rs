@@ -15,19 +15,19 @@ use quorate_core::{Memory, Plan, Step};
 
 use super::build::BuildContext;
 use super::observe::Objects;
-use super::observe::gather::Seen;
-use super::upkeep::Whole;
+use super::observe::gather::MemberObjects;
+use super::upkeep::ClusterObjects;
+use crate::requests::api_errors::RequestError;
 use crate::requests::apply::Applied;
-use crate::requests::effect::{Effect, News};
-use crate::requests::trouble::Failed;
-use crate::tls::secure::Secured;
+use crate::requests::effect::{ClusterEvent, Effect};
+use crate::tls::secure::TlsState;
 
 /// What the watches have of one cluster when a pass begins.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub resource: Option<Arc<EtcdCluster>>,
-    pub seen: Seen,
-    pub whole: Whole,
+    pub seen: MemberObjects,
+    pub whole: ClusterObjects,
 }
 
 pub trait Driver: Send {
@@ -45,7 +45,7 @@ pub trait Driver: Send {
         context: &'a BuildContext<'a>,
         objects: &'a Objects,
         memory: &'a Memory,
-    ) -> BoxFuture<'a, Result<Secured, Failed>>;
+    ) -> BoxFuture<'a, Result<TlsState, RequestError>>;
 
     /// Logs in with what is in this Secret, where etcd asks for a user. Out: why that cannot be.
     fn log_in<'a>(&'a mut self, secret: Option<&'a str>) -> BoxFuture<'a, Option<String>>;
@@ -61,18 +61,19 @@ pub trait Driver: Send {
         &'a mut self,
         resource: &'a EtcdCluster,
         status: ClusterStatus,
-    ) -> BoxFuture<'a, Result<Option<String>, Failed>>;
+    ) -> BoxFuture<'a, Result<Option<String>, RequestError>>;
 
     fn store_peer_status<'a>(
         &'a mut self,
         peer: &'a EtcdPeer,
         status: PeerStatus,
-    ) -> BoxFuture<'a, Result<(), Failed>>;
+    ) -> BoxFuture<'a, Result<(), RequestError>>;
 
-    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, Failed>>;
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, RequestError>>;
 
     /// An event on `resource`. Best effort: nothing depends on it.
-    fn tell<'a>(&'a mut self, resource: &'a EtcdCluster, news: &'a News) -> BoxFuture<'a, ()>;
+    fn record_event<'a>(&'a mut self, resource: &'a EtcdCluster, news: &'a ClusterEvent)
+    -> BoxFuture<'a, ()>;
 
     /// A plan was made; for metrics.
     fn decided(&mut self, spec: &Spec, observed: &Observed, plan: &Plan);

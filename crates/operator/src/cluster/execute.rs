@@ -9,7 +9,7 @@ use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{Generation, Ordinal, StorageId, Version};
 use quorate_core::plan::{StartHow, Step};
-use quorate_pod::contract::{FORMAT, Floor, GoAhead, START_ANNOTATION};
+use quorate_pod::contract::{FORMAT, GoAhead, KnownProgress, START_ANNOTATION};
 
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::settings_of;
@@ -19,17 +19,17 @@ use crate::cluster::observe::gather::requested;
 use crate::cluster::observe::pod_state::Stage;
 use crate::cluster::observe::slot::SlotObjects;
 use crate::cluster::record::VolumeRecord;
-use crate::cluster::resources::{effective, told};
+use crate::cluster::resources::{as_text, effective};
 use crate::names::VOLUME_ANNOTATION;
-use crate::requests::effect::{Effect, Kind, News, Object};
+use crate::requests::effect::{ClusterEvent, Effect, Kind, Object};
 
 /// What a step comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requests {
     /// To be asked of the API server, in this order.
     pub effects: Vec<Effect>,
-    /// To be told once they are done.
-    pub news: Vec<News>,
+    /// Published once the effects are done.
+    pub news: Vec<ClusterEvent>,
 }
 
 /// What steps are carried out with.
@@ -92,7 +92,7 @@ impl Executor<'_> {
                 let made = peer(&context, ordinal, (generation, version, config), self.memory);
                 Ok(Requests {
                     effects: vec![Effect::Create(Object::Peer(Box::new(made)))],
-                    news: vec![News::done(
+                    news: vec![ClusterEvent::done(
                         "PeerCreated",
                         ("EtcdPeer", &name),
                         format!("Created a new EtcdPeer with name {name:?}"),
@@ -166,7 +166,7 @@ impl Executor<'_> {
                 remembered.served.is_some()
             },
             run: Some(remembered.run),
-            floor: Floor {
+            floor: KnownProgress {
                 epoch: self.memory.epoch,
                 reached: remembered.reached,
             },
@@ -212,7 +212,7 @@ impl Executor<'_> {
         let message = format!("Asked for {to} of storage instead of {before} for the claim {name:?}");
         let about = ("PersistentVolumeClaim", name.as_str());
         Ok(Requests {
-            news: vec![News::done("ClaimResized", about, message)],
+            news: vec![ClusterEvent::done("ClaimResized", about, message)],
             effects: vec![Effect::Grow {
                 name: name.clone(),
                 uid: claim.uid,
@@ -229,10 +229,10 @@ impl Executor<'_> {
         };
         let context = self.context_with(config)?;
         let wanted = context.cluster.pod.resources.clone().unwrap_or_default();
-        let told = told(Some(&wanted));
-        let message = format!("Resized the pod {:?}: {told}", pod.name);
+        let resources = as_text(Some(&wanted));
+        let message = format!("Resized the pod {:?}: {resources}", pod.name);
         Ok(Requests {
-            news: vec![News::done("PodResized", ("Pod", &pod.name), message)],
+            news: vec![ClusterEvent::done("PodResized", ("Pod", &pod.name), message)],
             effects: vec![Effect::Resize {
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
@@ -247,7 +247,7 @@ impl Executor<'_> {
         let message = format!("Deleted the claim {name:?} of a member removed by scaling down");
         let about = ("PersistentVolumeClaim", name.as_str());
         Requests {
-            news: vec![News::done("ClaimDeleted", about, message)],
+            news: vec![ClusterEvent::done("ClaimDeleted", about, message)],
             effects: vec![Effect::DeleteClaim {
                 name: name.clone(),
                 uid: storage.uid.clone(),
@@ -276,7 +276,7 @@ impl Executor<'_> {
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
             }],
-            news: vec![News::done("PodReplaced", ("Pod", &pod.name), message)],
+            news: vec![ClusterEvent::done("PodReplaced", ("Pod", &pod.name), message)],
         }
     }
 }
@@ -297,7 +297,7 @@ fn take_down(slot: &SlotObjects, name: &str) -> Requests {
     };
     let message = format!("Removed EtcdPeer with name {name:?}");
     Requests {
-        news: vec![News::done("PeerRemoved", ("EtcdPeer", name), message)],
+        news: vec![ClusterEvent::done("PeerRemoved", ("EtcdPeer", name), message)],
         effects: vec![Effect::Delete {
             kind: Kind::Peer,
             name: name.to_owned(),

@@ -21,15 +21,15 @@ use super::driver::{Driver, View};
 use super::observe::Objects;
 use super::{login, reconcile};
 use crate::names::Names;
+use crate::requests::api_errors::{EFFECT_LIMIT, RequestError, in_time};
 use crate::requests::apply::{Applied, FIELD_MANAGER, apply, as_manager, is, plain};
-use crate::requests::effect::{Effect, News};
-use crate::requests::events::Reporter;
-use crate::requests::trouble::{EFFECT_LIMIT, Failed, in_time};
+use crate::requests::effect::{ClusterEvent, Effect};
+use crate::requests::events::EventRecorder;
 use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::watch::Watches;
 use crate::tls::follow::Followed;
-use crate::tls::secure::{self, Secured};
+use crate::tls::secure::{self, TlsState};
 
 /// What all passes share.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub struct Shared {
     pub images: Arc<Images>,
     /// Whether it may act.
     pub tenure: Leadership,
-    pub reporter: Reporter,
+    pub reporter: EventRecorder,
     pub metrics: Arc<Metrics>,
     /// What certificates are made with.
     pub certificates: Arc<secure::Settings>,
@@ -53,16 +53,20 @@ impl std::fmt::Debug for Shared {
 
 /// What is kept of one cluster between passes, in this process only. Nothing in it is needed to go on.
 #[derive(Debug, Default)]
-pub struct Kept {
-    pub(crate) pass: reconcile::Kept,
+pub struct ClusterCache {
+    pub(crate) pass: reconcile::PassCache,
     members: Members,
-    certificates: secure::Kept,
+    certificates: secure::TlsCache,
     login: Option<Followed>,
 }
 
 impl Shared {
     /// One pass over `names`. `None`: the cluster is gone.
-    pub async fn pass(&self, names: &Names, kept: &mut Kept) -> Result<Option<Duration>, Failed> {
+    pub async fn pass(
+        &self,
+        names: &Names,
+        kept: &mut ClusterCache,
+    ) -> Result<Option<Duration>, RequestError> {
         let view = View {
             resource: self.watches.cluster(names),
             seen: self.watches.seen(names),
@@ -83,7 +87,7 @@ impl Shared {
         &self,
         resource: &EtcdCluster,
         status: ClusterStatus,
-    ) -> Result<Option<String>, Failed> {
+    ) -> Result<Option<String>, RequestError> {
         let namespace = resource.namespace().unwrap_or_default();
         let clusters: Api<DynamicObject> = Api::namespaced_with(
             self.client.clone(),
@@ -103,7 +107,7 @@ struct Live<'a> {
     shared: &'a Shared,
     names: &'a Names,
     members: &'a mut Members,
-    certificates: &'a mut secure::Kept,
+    certificates: &'a mut secure::TlsCache,
     login: &'a mut Option<Followed>,
 }
 
@@ -128,11 +132,11 @@ impl Driver for Live<'_> {
         context: &'a BuildContext<'a>,
         objects: &'a Objects,
         memory: &'a Memory,
-    ) -> BoxFuture<'a, Result<Secured, Failed>> {
+    ) -> BoxFuture<'a, Result<TlsState, RequestError>> {
         Box::pin(async move {
             let secured = self.shared.secure(context, objects, memory, self.certificates);
             let secured = secured.await?;
-            if let Secured::Ready(material, _) | Secured::Frozen(material, _) = &secured {
+            if let TlsState::Ready(material, _) | TlsState::Frozen(material, _) = &secured {
                 self.members.renew(Some(material.tls.clone()));
             }
             Ok(secured)
@@ -172,7 +176,7 @@ impl Driver for Live<'_> {
         &'a mut self,
         resource: &'a EtcdCluster,
         status: ClusterStatus,
-    ) -> BoxFuture<'a, Result<Option<String>, Failed>> {
+    ) -> BoxFuture<'a, Result<Option<String>, RequestError>> {
         Box::pin(self.shared.store_status(resource, status))
     }
 
@@ -180,7 +184,7 @@ impl Driver for Live<'_> {
         &'a mut self,
         peer: &'a EtcdPeer,
         status: PeerStatus,
-    ) -> BoxFuture<'a, Result<(), Failed>> {
+    ) -> BoxFuture<'a, Result<(), RequestError>> {
         let client = self.shared.client.clone();
         let resource = ApiResource::erase::<EtcdPeer>(&());
         let peers: Api<DynamicObject> = Api::namespaced_with(client, &self.names.namespace, &resource);
@@ -199,7 +203,7 @@ impl Driver for Live<'_> {
         Box::pin(in_time("store the status of an EtcdPeer", written))
     }
 
-    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, Failed>> {
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, RequestError>> {
         Box::pin(async move {
             let Names { namespace, cluster } = self.names;
             let asked = apply(&self.shared.client, namespace, effect);
@@ -210,7 +214,11 @@ impl Driver for Live<'_> {
         })
     }
 
-    fn tell<'a>(&'a mut self, resource: &'a EtcdCluster, news: &'a News) -> BoxFuture<'a, ()> {
+    fn record_event<'a>(
+        &'a mut self,
+        resource: &'a EtcdCluster,
+        news: &'a ClusterEvent,
+    ) -> BoxFuture<'a, ()> {
         let Names { namespace, cluster } = self.names;
         let (reason, (kind, object)) = (news.reason, &news.about);
         if news.warning {
@@ -218,7 +226,7 @@ impl Driver for Live<'_> {
         } else {
             tracing::info!(namespace, cluster, reason, kind, object, "{}", news.message);
         }
-        Box::pin(self.shared.reporter.tell(resource, news))
+        Box::pin(self.shared.reporter.publish(resource, news))
     }
 
     fn decided(&mut self, spec: &Spec, observed: &Observed, plan: &Plan) {

@@ -21,7 +21,7 @@ const MANIFEST_MAX: usize = 64 * 1024;
 
 /// What an EtcdCluster asks for, or last asked for that can be done.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct DesiredCluster {
     pub cluster: Cluster,
     pub warnings: Vec<String>,
     /// Why it is not what it asks for now.
@@ -30,11 +30,11 @@ pub struct Asked {
 }
 
 /// What is asked for. An error, for people, if that cannot be done and nothing is remembered that could.
-pub fn asked(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<Asked, String> {
+pub fn asked(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<DesiredCluster, String> {
     let why = match read(resource, memory) {
         Ok((cluster, warnings)) => {
             let manifest = serde_json::to_string(&resource.spec).ok();
-            return Ok(Asked {
+            return Ok(DesiredCluster {
                 cluster,
                 warnings,
                 frozen: None,
@@ -55,7 +55,7 @@ pub fn asked(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<Asked, S
         ..resource.clone()
     };
     let (cluster, warnings) = read(&before, memory).map_err(|_| why.clone())?;
-    Ok(Asked {
+    Ok(DesiredCluster {
         cluster,
         warnings,
         frozen: Some(Frozen {

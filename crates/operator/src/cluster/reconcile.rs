@@ -26,32 +26,32 @@ use super::log;
 use super::observe::{Look, Objects};
 use super::pass::{asked, fallback, recalled, stored, wanted};
 use super::record::speaks_tls;
-use super::status::{Seen, held, ownerless, refused};
+use super::status::{StatusInput, held, ownerless, refused};
 use super::upkeep::{release, upkeep};
 use crate::names::Names;
+use crate::requests::api_errors::{ApiFailures, RequestError};
 use crate::requests::ask::{ask, ask_each};
-use crate::requests::events::{come_to_block, done_by_etcd};
-use crate::requests::trouble::{Failed, Trouble};
+use crate::requests::events::{done_by_etcd, new_blocks};
 use crate::runtime::schedule::SOONEST;
-use crate::tls::secure::Secured;
+use crate::tls::secure::TlsState;
 
 /// The time between two looks at a cluster at rest. Its members are asked, not the API server.
 const AT_REST: Duration = Duration::from_secs(5);
 
 /// What is kept of one cluster between passes, in this process only. Nothing in it is needed to go on.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct PassCache {
     last: Option<Outcome>,
     /// The resourceVersion that a status was written over: a view that still has it is older than that.
     replaced: Option<String>,
     /// The memory was taken up by this process.
     taken_up: bool,
-    trouble: Trouble,
+    trouble: ApiFailures,
     /// What stops the plan and what it waits for, as far as it was told.
     standing: Transitions,
 }
 
-impl Kept {
+impl PassCache {
     /// Those who read an older view than what was just written over `resource` wait for a newer one.
     pub(crate) fn wrote_over(&mut self, resource: &EtcdCluster, written: Option<String>) {
         // One that says the same as before stays the same version, and no watch tells of it.
@@ -65,14 +65,14 @@ pub async fn pass(
     driver: &mut dyn Driver,
     (names, images): (&Names, &Images),
     view: View,
-    kept: &mut Kept,
-) -> Result<Option<Duration>, Failed> {
+    kept: &mut PassCache,
+) -> Result<Option<Duration>, RequestError> {
     let resource = view.resource.clone();
     let result = look_after(driver, (names, images), view, kept).await;
     if let Err(failed) = &result {
         let news = kept.trouble.add(failed, &names.cluster);
         if let (Some(news), Some(resource)) = (news, resource) {
-            driver.tell(&resource, &news).await;
+            driver.record_event(&resource, &news).await;
         }
     }
     result
@@ -82,8 +82,8 @@ async fn look_after(
     driver: &mut dyn Driver,
     (names, images): (&Names, &Images),
     view: View,
-    kept: &mut Kept,
-) -> Result<Option<Duration>, Failed> {
+    kept: &mut PassCache,
+) -> Result<Option<Duration>, RequestError> {
     let Some(resource) = view.resource.clone() else {
         return finish(driver, names, view).await;
     };
@@ -134,26 +134,26 @@ async fn look_after(
     let mut first = Requests::default();
     if cluster.tls {
         match driver.secure(&context, &objects, &before).await? {
-            Secured::Ready(ready, requests) => {
+            TlsState::Ready(ready, requests) => {
                 objects.lost_ca = ready.lost_ca;
                 (material, first) = (Some(ready), requests);
             }
-            Secured::Coming(requests) => {
+            TlsState::Pending(requests) => {
                 show_trouble(driver, &resource, kept).await?;
                 if !cluster.paused {
                     ask(driver, Some(&resource), requests).await?;
                 }
-                kept.trouble = Trouble::default();
+                kept.trouble = ApiFailures::default();
                 return Ok(Some(SOONEST));
             }
-            Secured::Frozen(ready, why) => {
+            TlsState::Frozen(ready, why) => {
                 material = Some(ready);
                 frozen = frozen.or(Some(Frozen {
                     reason: BlockReason::Certificates,
                     detail: why,
                 }));
             }
-            Secured::Held(why) => {
+            TlsState::Blocked(why) => {
                 let reason = BlockReason::Certificates.name();
                 return hold(driver, &resource, reason, &why, kept).await;
             }
@@ -194,7 +194,11 @@ async fn look_after(
 }
 
 /// The EtcdCluster is gone, or going: Kubernetes takes along what it owns, and claims are nobody's.
-async fn finish(driver: &mut dyn Driver, names: &Names, view: View) -> Result<Option<Duration>, Failed> {
+async fn finish(
+    driver: &mut dyn Driver,
+    names: &Names,
+    view: View,
+) -> Result<Option<Duration>, RequestError> {
     let resource = view.resource.as_deref();
     let uid = resource.and_then(ResourceExt::uid).unwrap_or_default();
     let objects = view.seen.objects(names, &uid);
@@ -210,13 +214,13 @@ async fn finish(driver: &mut dyn Driver, names: &Names, view: View) -> Result<Op
     let waits = resource.is_some() || !requests.effects.is_empty();
     ask(driver, resource, requests).await?;
     if resource.is_none() {
-        tell_ownerless(driver, names, &view).await?;
+        report_ownerless(driver, names, &view).await?;
     }
     Ok(waits.then_some(AT_REST))
 }
 
 /// Says on EtcdPeers that nobody owns that there is no EtcdCluster which would look after them.
-async fn tell_ownerless(driver: &mut dyn Driver, names: &Names, view: &View) -> Result<(), Failed> {
+async fn report_ownerless(driver: &mut dyn Driver, names: &Names, view: &View) -> Result<(), RequestError> {
     for peer in &view.seen.peers {
         let controlled = peer.owner_references().iter().any(|o| o.controller == Some(true));
         if controlled || peer.metadata.deletion_timestamp.is_some() || !driver.covers() {
@@ -237,8 +241,8 @@ async fn hold(
     resource: &EtcdCluster,
     reason: &'static str,
     why: &str,
-    kept: &mut Kept,
-) -> Result<Option<Duration>, Failed> {
+    kept: &mut PassCache,
+) -> Result<Option<Duration>, RequestError> {
     driver.held(reason);
     let last = resource.status.clone().unwrap_or_default();
     let next = held(&last, (reason, why), resource.metadata.generation, driver.now());
@@ -252,8 +256,8 @@ async fn hold(
 async fn show_trouble(
     driver: &mut dyn Driver,
     resource: &EtcdCluster,
-    kept: &mut Kept,
-) -> Result<(), Failed> {
+    kept: &mut PassCache,
+) -> Result<(), RequestError> {
     let Some(trouble) = kept.trouble.shown() else {
         return Ok(());
     };
@@ -270,8 +274,8 @@ async fn store(
     driver: &mut dyn Driver,
     resource: &EtcdCluster,
     status: ClusterStatus,
-    kept: &mut Kept,
-) -> Result<(), Failed> {
+    kept: &mut PassCache,
+) -> Result<(), RequestError> {
     let written = driver.store_status(resource, status).await?;
     kept.wrote_over(resource, written);
     Ok(())
@@ -297,8 +301,8 @@ impl Pass<'_> {
         &self,
         driver: &mut dyn Driver,
         before: Memory,
-        kept: &mut Kept,
-    ) -> Result<Duration, Failed> {
+        kept: &mut PassCache,
+    ) -> Result<Duration, RequestError> {
         kept.taken_up = true;
         let observed = self.look(driver, &before, kept).await;
         let Decision { plan, mut memory } = decide(&self.spec, &observed, &before, time(driver.now()));
@@ -310,7 +314,7 @@ impl Pass<'_> {
         let trouble = kept.trouble.clone();
         let slots = self.objects.slots.iter();
         let asides = slots.filter_map(|(o, slot)| Some((*o, slot.asides()?))).collect();
-        let seen = Seen {
+        let seen = StatusInput {
             names: self.names,
             spec: &self.spec,
             observed: &observed,
@@ -332,8 +336,8 @@ impl Pass<'_> {
         let [first, upkeep] = self.besides_steps(&memory, &observed);
         let idle = plan.steps.is_empty() && first.effects.is_empty() && upkeep.effects.is_empty();
         self.show(driver, &seen, !idle, kept).await?;
-        for news in come_to_block(self.names, &plan, &mut kept.standing) {
-            driver.tell(self.resource, &news).await;
+        for news in new_blocks(self.names, &plan, &mut kept.standing) {
+            driver.record_event(self.resource, &news).await;
         }
         // Before anything is restarted for them: what a pod finds is then what it was restarted for.
         ask(driver, Some(self.resource), first).await?;
@@ -344,9 +348,9 @@ impl Pass<'_> {
             failures.extend(self.show_peers(driver, &seen).await.err());
         }
         if !failures.is_empty() {
-            return Err(Failed::Some(failures));
+            return Err(RequestError::Some(failures));
         }
-        kept.trouble = Trouble::default();
+        kept.trouble = ApiFailures::default();
         if trouble.shown().is_some() {
             return Ok(SOONEST); // The status still says that something is wrong.
         }
@@ -368,7 +372,7 @@ impl Pass<'_> {
         })
     }
 
-    async fn look(&self, driver: &mut dyn Driver, memory: &Memory, kept: &mut Kept) -> Observed {
+    async fn look(&self, driver: &mut dyn Driver, memory: &Memory, kept: &mut PassCache) -> Observed {
         let at = time(driver.now());
         let addresses = self.objects.addresses(self.names, Port::Client, self.cluster.tls);
         let answers = driver.look(&addresses).await;
@@ -389,10 +393,10 @@ impl Pass<'_> {
     async fn show(
         &self,
         driver: &mut dyn Driver,
-        seen: &Seen<'_>,
+        seen: &StatusInput<'_>,
         acts: bool,
-        kept: &mut Kept,
-    ) -> Result<(), Failed> {
+        kept: &mut PassCache,
+    ) -> Result<(), RequestError> {
         let last = self.resource.status.clone().unwrap_or_default();
         let next = seen.cluster(&last);
         if acts || next != last {
@@ -402,7 +406,7 @@ impl Pass<'_> {
     }
 
     /// The same for each EtcdPeer. Nothing depends on it.
-    async fn show_peers(&self, driver: &mut dyn Driver, seen: &Seen<'_>) -> Result<(), Failed> {
+    async fn show_peers(&self, driver: &mut dyn Driver, seen: &StatusInput<'_>) -> Result<(), RequestError> {
         for peer in &self.view.seen.peers {
             let Some(ordinal) = self.names.ordinal(&peer.name_any()) else {
                 continue;
@@ -441,8 +445,8 @@ impl Pass<'_> {
         plan: &Plan,
         observed: &Observed,
         memory: &Memory,
-        kept: &mut Kept,
-    ) -> Result<(), Failed> {
+        kept: &mut PassCache,
+    ) -> Result<(), RequestError> {
         let executor = Executor {
             context: &self.context,
             memory,
@@ -457,7 +461,7 @@ impl Pass<'_> {
                     if result == StepResult::Done
                         && let Some(news) = done_by_etcd(self.names, step, memory)
                     {
-                        driver.tell(self.resource, &news).await;
+                        driver.record_event(self.resource, &news).await;
                     }
                     result
                 }

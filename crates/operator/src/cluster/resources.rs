@@ -26,15 +26,15 @@ const MUTABLE: [&str; 2] = ["cpu", "memory"];
 
 /// What the template of a ReplicaSet says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OfSet {
+pub struct TemplateResources {
     /// What its pods are made with; none if it has no etcd container.
     pub asked: Option<ResourceRequirements>,
     /// The digest of what its pods are made for.
     pub config: Option<String>,
 }
 
-impl OfSet {
-    pub fn read(set: &ReplicaSet) -> OfSet {
+impl TemplateResources {
+    pub fn read(set: &ReplicaSet) -> TemplateResources {
         let template = set.spec.as_ref().and_then(|s| s.template.as_ref());
         let containers = template
             .and_then(|t| t.spec.as_ref())
@@ -42,7 +42,7 @@ impl OfSet {
             .flat_map(|s| &s.containers);
         let etcd = { containers }.find(|c| c.name == ETCD_CONTAINER);
         let notes = template.and_then(|t| t.metadata.as_ref()?.annotations.as_ref());
-        OfSet {
+        TemplateResources {
             asked: etcd.map(|c| c.resources.clone().unwrap_or_default()),
             config: notes.and_then(|notes| notes.get(CONFIG_ANNOTATION).cloned()),
         }
@@ -51,7 +51,7 @@ impl OfSet {
 
 /// What a pod says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct OfPod {
+pub struct PodResources {
     /// What it is to have.
     pub asked: Option<ResourceRequirements>,
     /// What it has, if its node says so.
@@ -62,14 +62,14 @@ pub struct OfPod {
     refused: Option<String>,
 }
 
-impl OfPod {
-    pub fn read(pod: &Pod) -> OfPod {
+impl PodResources {
+    pub fn read(pod: &Pod) -> PodResources {
         let containers = pod.spec.iter().flat_map(|s| &s.containers);
         let asked = { containers }.find(|c| c.name == ETCD_CONTAINER);
         let status = pod.status.as_ref();
         let mut statuses = status.iter().flat_map(|s| s.container_statuses.iter().flatten());
         let has = statuses.find(|c| c.name == ETCD_CONTAINER);
-        OfPod {
+        PodResources {
             asked: asked.map(|c| c.resources.clone().unwrap_or_default()),
             has: has.and_then(|c| c.resources.clone()),
             changing: changing(pod),
@@ -78,7 +78,7 @@ impl OfPod {
     }
 }
 
-impl OfPod {
+impl PodResources {
     /// Does its node say that it has other limits than it is to have?
     fn lacks_limits(&self) -> bool {
         let (Some(has), Some(asked)) = (&self.has, &self.asked) else {
@@ -109,7 +109,7 @@ fn changing(pod: &Pod) -> Option<(String, String)> {
 }
 
 /// What is wanted, in words; the same for the same manifest.
-pub fn told(wanted: Option<&ResourceRequirements>) -> String {
+pub fn as_text(wanted: Option<&ResourceRequirements>) -> String {
     let amounts = |what: &str, of: Option<&Amounts>| {
         let of = of.filter(|of| !of.is_empty())?;
         let each: Vec<String> = of
@@ -220,8 +220,8 @@ pub fn can_resize_in_place(from: &ResourceRequirements, to: &ResourceRequirement
 pub fn seen(
     config: &str,
     (wanted_config, wanted): (&str, Option<&ResourceRequirements>),
-    set: &OfSet,
-    pod: &OfPod,
+    set: &TemplateResources,
+    pod: &PodResources,
 ) -> (String, Resize) {
     let same = || config.to_owned();
     if config != wanted_config {

@@ -19,7 +19,7 @@ const BLOCKS_MAX: usize = 8;
 
 /// What a status is made from.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct StatusInput<'a> {
     /// What the cluster is called.
     pub names: &'a Names,
     pub spec: &'a Spec,
@@ -47,7 +47,7 @@ struct Holds<'a> {
     message: String,
 }
 
-impl Seen<'_> {
+impl StatusInput<'_> {
     /// The next status of the cluster.
     pub fn cluster(&self, last: &ClusterStatus) -> ClusterStatus {
         let voters = self.healthy_voters();
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn what_stops_a_plan_is_the_same_in_the_condition_the_events_and_the_metrics() {
-        use crate::requests::events::come_to_block;
+        use crate::requests::events::new_blocks;
         use crate::runtime::metrics::Metrics;
         let (names, asides, memory) = (Names::of("n", "c"), BTreeMap::new(), Memory::default());
         let spec = Spec {
@@ -487,7 +487,7 @@ mod tests {
                 blocks: vec![block(&pair[0], 0), block(&pair[1], 1)],
                 ..Plan::default()
             };
-            let seen = Seen {
+            let seen = StatusInput {
                 names: &names,
                 spec: &spec,
                 observed: &observed,
@@ -510,7 +510,7 @@ mod tests {
                 (blocked.reason.as_str(), &blocked.message),
                 (pair[0].name(), &told)
             );
-            let events = come_to_block(&names, &plan, &mut Default::default());
+            let events = new_blocks(&names, &plan, &mut Default::default());
             let events: BTreeSet<&str> = events.iter().map(|news| news.reason).collect();
             assert_eq!(events, pair.iter().map(|reason| reason.name()).collect());
             for reason in pair {

@@ -13,7 +13,7 @@ use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
 use quorate_core::memory::Slot;
 use quorate_core::model::{Generation, Ordinal, Progress};
-use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
+use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 
 use crate::cluster::build::etcd::settings_of;
 use crate::cluster::build::{BuildContext, budget, claim, pod, replica_set, service};
@@ -22,11 +22,11 @@ use crate::cluster::observe::Objects;
 use crate::cluster::observe::slot::{Owner, Peer, SlotObjects};
 use crate::cluster::record::VolumeRecord;
 use crate::names::{LEFT_BEHIND_LABEL, ROLE_LABEL, Role, VOLUME_ANNOTATION, lacking};
-use crate::requests::effect::{Effect, Kind, News, Object};
+use crate::requests::effect::{ClusterEvent, Effect, Kind, Object};
 
 /// What is there of the objects that belong to the cluster as a whole.
 #[derive(Clone, Debug, Default)]
-pub struct Whole {
+pub struct ClusterObjects {
     /// The Services, by name.
     pub services: BTreeMap<String, Service>,
     pub budget: Option<PodDisruptionBudget>,
@@ -37,7 +37,7 @@ pub fn upkeep(
     context: &BuildContext<'_>,
     memory: &Memory,
     objects: &Objects,
-    whole: &Whole,
+    whole: &ClusterObjects,
     voters: Option<usize>,
 ) -> Requests {
     let mut requests = Requests::default();
@@ -59,7 +59,7 @@ pub fn upkeep(
     requests
 }
 
-fn services(context: &BuildContext<'_>, whole: &Whole, told_apart: bool, requests: &mut Requests) {
+fn services(context: &BuildContext<'_>, whole: &ClusterObjects, told_apart: bool, requests: &mut Requests) {
     for wanted in [service::headless(context), service::for_clients(context)] {
         let name = wanted.metadata.name.clone().unwrap_or_default();
         let (effect, reason, message) = match whole.services.get(&name) {
@@ -84,11 +84,11 @@ fn services(context: &BuildContext<'_>, whole: &Whole, told_apart: bool, request
         requests.effects.push(effect);
         requests
             .news
-            .push(News::done(reason, ("Service", &name), message));
+            .push(ClusterEvent::done(reason, ("Service", &name), message));
     }
 }
 
-fn budgets(context: &BuildContext<'_>, whole: &Whole, voters: usize, requests: &mut Requests) {
+fn budgets(context: &BuildContext<'_>, whole: &ClusterObjects, voters: usize, requests: &mut Requests) {
     let told = |b: &PodDisruptionBudget| {
         let spec = b.spec.clone().unwrap_or_default();
         (spec.min_available, spec.selector)
@@ -125,7 +125,7 @@ fn budgets(context: &BuildContext<'_>, whole: &Whole, voters: usize, requests: &
     requests.effects.push(effect);
     requests
         .news
-        .push(News::done(reason, ("PodDisruptionBudget", name), message));
+        .push(ClusterEvent::done(reason, ("PodDisruptionBudget", name), message));
 }
 
 fn member(
@@ -153,7 +153,9 @@ fn member(
             ("PersistentVolumeClaim", name.as_str()),
             format!("Created the claim {name:?}"),
         );
-        requests.news.push(News::done("ClaimCreated", about, message));
+        requests
+            .news
+            .push(ClusterEvent::done("ClaimCreated", about, message));
     }
     if let Some(claim) = slot.claim.as_ref().filter(|claim| !claim.deleting) {
         let labels = labelled(Kind::Claim, (&name, &claim.uid), claim.lacks.clone());
@@ -163,7 +165,7 @@ fn member(
     if let Some(set) = &slot.set {
         label(slot, (&name, set), role, requests);
         if peer.generation == memory.slot(ordinal).generation {
-            say_reached(memory, ordinal, slot, (&name, set), requests);
+            annotate_reached(memory, ordinal, slot, (&name, set), requests);
         }
     } else if peer.generation >= memory.slot(ordinal).generation
         && let Some(context) = context.with(&peer.config)
@@ -174,9 +176,11 @@ fn member(
         let made = replica_set::replica_set(&context, ordinal, peer, pods, owner);
         requests.effects.push(Effect::Create(Object::Set(Box::new(made))));
         let message = format!("Created the ReplicaSet {name:?}");
-        requests
-            .news
-            .push(News::done("ReplicaSetCreated", ("ReplicaSet", &name), message));
+        requests.news.push(ClusterEvent::done(
+            "ReplicaSetCreated",
+            ("ReplicaSet", &name),
+            message,
+        ));
     }
     refit(context, memory, (ordinal, &name), slot, requests);
     withdraw_addresses(slot, requests);
@@ -230,9 +234,11 @@ fn withdraw_addresses(slot: &SlotObjects, requests: &mut Requests) {
             "Took pod {:?} out of the Services: {node} has not terminated it, and another one runs in its place",
             pod.name
         );
-        requests
-            .news
-            .push(News::warning("PodLeftBehind", ("Pod", &pod.name), message));
+        requests.news.push(ClusterEvent::warning(
+            "PodLeftBehind",
+            ("Pod", &pod.name),
+            message,
+        ));
     }
 }
 
@@ -276,10 +282,10 @@ fn labelled_whole(kind: Kind, meta: &ObjectMeta) -> Option<Effect> {
 }
 
 /// What is known to be on the volume of this generation.
-fn floor(memory: &Memory, ordinal: Ordinal, generation: Generation) -> Floor {
+fn floor(memory: &Memory, ordinal: Ordinal, generation: Generation) -> KnownProgress {
     let slot = memory.slot(ordinal);
     let present = slot.generation == generation;
-    Floor {
+    KnownProgress {
         epoch: memory.epoch,
         reached: if present {
             slot.reached
@@ -296,7 +302,7 @@ fn is_well(slot: &Slot) -> bool {
 
 /// Says to pods that come after the present one what is on their volume, so that they can tell, while nobody is there to ask,
 /// that it was rolled back. What was on it a while ago will do until a member is well for good again.
-fn say_reached(
+fn annotate_reached(
     memory: &Memory,
     ordinal: Ordinal,
     slot: &SlotObjects,
@@ -339,7 +345,7 @@ fn adopt(
     let message = format!("Adopted the EtcdPeer {name:?}, which had no owner");
     requests
         .news
-        .push(News::done("PeerAdopted", ("EtcdPeer", name), message));
+        .push(ClusterEvent::done("PeerAdopted", ("EtcdPeer", name), message));
 }
 
 /// Takes the finalizer of former operators off, which would have it wait for ever.

@@ -7,24 +7,24 @@ use quorate_api::crd::EtcdCluster;
 
 use crate::cluster::driver::Driver;
 use crate::cluster::execute::Requests;
+use crate::requests::api_errors::{RequestError, RequestResults};
 use crate::requests::apply::Applied;
 use crate::requests::effect::Effect;
-use crate::requests::trouble::{Asked, Failed};
 
 /// Asks for what needs each other, in this order: the first that fails is the last.
 pub(crate) async fn ask(
     driver: &mut dyn Driver,
     resource: Option<&EtcdCluster>,
     requests: Requests,
-) -> Result<(), Failed> {
-    let mut asked = Asked::default();
+) -> Result<(), RequestError> {
+    let mut asked = RequestResults::default();
     for effect in &requests.effects {
         match ask_for(driver, effect).await? {
             Some(did) => asked.add(effect, did),
             None => return Ok(()),
         }
     }
-    tell_all(driver, resource, &requests, &asked).await;
+    record_events(driver, resource, &requests, &asked).await;
     Ok(())
 }
 
@@ -33,20 +33,20 @@ pub(crate) async fn ask_each(
     driver: &mut dyn Driver,
     resource: &EtcdCluster,
     requests: Requests,
-) -> Vec<Failed> {
-    let mut asked = Asked::default();
+) -> Vec<RequestError> {
+    let mut asked = RequestResults::default();
     for effect in &requests.effects {
         if asked.is_open(effect) {
             let came_to = ask_for(driver, effect).await;
             asked.take(effect, came_to);
         }
     }
-    tell_all(driver, Some(resource), &requests, &asked).await;
+    record_events(driver, Some(resource), &requests, &asked).await;
     asked.failures
 }
 
 /// Asks for one thing, if there is time for it before another may hold the Lease.
-async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Applied>, Failed> {
+async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Applied>, RequestError> {
     if !driver.covers() {
         return Ok(None);
     }
@@ -54,14 +54,14 @@ async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Appl
 }
 
 /// Tells of what was done. Without an EtcdCluster there is nothing left that it could be about.
-async fn tell_all(
+async fn record_events(
     driver: &mut dyn Driver,
     resource: Option<&EtcdCluster>,
     requests: &Requests,
-    asked: &Asked<'_>,
+    asked: &RequestResults<'_>,
 ) {
     let Some(resource) = resource else { return };
     for news in requests.news.iter().filter(|news| asked.did(news)) {
-        driver.tell(resource, news).await;
+        driver.record_event(resource, news).await;
     }
 }

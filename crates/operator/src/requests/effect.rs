@@ -251,7 +251,7 @@ impl fmt::Debug for Object {
 
 /// An event for people, about the cluster or one of its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct ClusterEvent {
     /// A word for programs.
     pub reason: &'static str,
     pub message: String,
@@ -260,9 +260,9 @@ pub struct News {
     pub warning: bool,
 }
 
-impl News {
-    pub fn done(reason: &'static str, about: (&'static str, &str), message: String) -> News {
-        News {
+impl ClusterEvent {
+    pub fn done(reason: &'static str, about: (&'static str, &str), message: String) -> ClusterEvent {
+        ClusterEvent {
             reason,
             message,
             about: (about.0, about.1.to_owned()),
@@ -271,10 +271,10 @@ impl News {
     }
 
     /// Something was not done.
-    pub fn warning(reason: &'static str, about: (&'static str, &str), message: String) -> News {
-        News {
+    pub fn warning(reason: &'static str, about: (&'static str, &str), message: String) -> ClusterEvent {
+        ClusterEvent {
             warning: true,
-            ..News::done(reason, about, message)
+            ..ClusterEvent::done(reason, about, message)
         }
     }
 }

@@ -13,32 +13,32 @@ use quorate_core::{Memory, Plan, Step};
 
 use crate::cluster::log;
 use crate::names::Names;
-use crate::requests::effect::News;
+use crate::requests::effect::ClusterEvent;
 
 /// No event is waited for longer.
 const LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
-pub struct Reporter(Recorder);
+pub struct EventRecorder(Recorder);
 
-impl std::fmt::Debug for Reporter {
+impl std::fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reporter")
+        f.write_str("EventRecorder")
     }
 }
 
-impl Reporter {
+impl EventRecorder {
     /// Reports as `instance` of the operator.
-    pub fn new(client: Client, instance: String) -> Reporter {
+    pub fn new(client: Client, instance: String) -> EventRecorder {
         let reporter = kube::runtime::events::Reporter {
             controller: "quorate".to_owned(),
             instance: Some(instance),
         };
-        Reporter(Recorder::new(client, reporter))
+        EventRecorder(Recorder::new(client, reporter))
     }
 
     /// Tells. Best effort: nothing depends on it.
-    pub async fn tell(&self, cluster: &EtcdCluster, news: &News) {
+    pub async fn publish(&self, cluster: &EtcdCluster, news: &ClusterEvent) {
         let event = Event {
             type_: if news.warning {
                 EventType::Warning
@@ -71,7 +71,7 @@ impl Reporter {
 
 /// A Warning for each thing that has come to stop the plan; `told` is what was told of before. What it waits for, and what
 /// is over, is logged only.
-pub(crate) fn come_to_block(names: &Names, plan: &Plan, told: &mut Transitions) -> Vec<News> {
+pub(crate) fn new_blocks(names: &Names, plan: &Plan, told: &mut Transitions) -> Vec<ClusterEvent> {
     let mut all = Vec::new();
     for change in told.changes(plan) {
         log::change(names, &change);
@@ -81,14 +81,14 @@ pub(crate) fn come_to_block(names: &Names, plan: &Plan, told: &mut Transitions) 
                 Some(member) => ("EtcdPeer", member.as_str()),
                 None => ("EtcdCluster", names.cluster.as_str()),
             };
-            all.push(News::warning(change.reason, about, change.detail));
+            all.push(ClusterEvent::warning(change.reason, about, change.detail));
         }
     }
     all
 }
 
 /// What to tell of a step that etcd has done.
-pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Option<News> {
+pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Option<ClusterEvent> {
     let by_id = |id| {
         let slot = memory.slots.iter().find(|(_, s)| s.member == Some(id));
         slot.map_or(id.to_string(), |(o, _)| names.member(*o).to_string())
@@ -117,10 +117,10 @@ pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Optio
         }
         _ => return None,
     };
-    Some(News::done(reason, ("EtcdPeer", &name), message))
+    Some(ClusterEvent::done(reason, ("EtcdPeer", &name), message))
 }
 
-fn related(cluster: &EtcdCluster, news: &News) -> ObjectReference {
+fn related(cluster: &EtcdCluster, news: &ClusterEvent) -> ObjectReference {
     let (kind, name) = &news.about;
     ObjectReference {
         kind: Some((*kind).to_owned()),
@@ -151,14 +151,14 @@ mod tests {
             ..Plan::default()
         };
         let mut told = Transitions::default();
-        let news = come_to_block(&names, &stopped, &mut told);
+        let news = new_blocks(&names, &stopped, &mut told);
         let shown: Vec<_> = news
             .iter()
             .map(|n| (n.reason, n.about.1.as_str(), n.warning))
             .collect();
         assert_eq!(shown, [("ForeignData", "c-1", true), ("QuorumLost", "c", true)]);
-        assert!(come_to_block(&names, &stopped, &mut told).is_empty());
-        assert!(come_to_block(&names, &Plan::default(), &mut told).is_empty());
-        assert_eq!(come_to_block(&names, &stopped, &mut told).len(), 2, "it is back");
+        assert!(new_blocks(&names, &stopped, &mut told).is_empty());
+        assert!(new_blocks(&names, &Plan::default(), &mut told).is_empty());
+        assert_eq!(new_blocks(&names, &stopped, &mut told).len(), 2, "it is back");
     }
 }

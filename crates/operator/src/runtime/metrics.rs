@@ -12,7 +12,7 @@ use quorate_core::model::{Observed, Spec};
 use quorate_core::{Plan, model::StepKind};
 
 use crate::names::Names;
-use crate::runtime::request_counter::Asked;
+use crate::runtime::request_counter::RequestLabels;
 
 /// A figure: its name, what it means, and where it is taken from.
 type Figure = (&'static str, &'static str, fn(&Cluster) -> f64);
@@ -104,7 +104,7 @@ impl Metrics {
         self.lock().remove(names);
     }
 
-    pub fn text(&self, leads: bool, requests: &BTreeMap<Asked, u64>) -> String {
+    pub fn text(&self, leads: bool, requests: &BTreeMap<RequestLabels, u64>) -> String {
         let all = self.lock();
         let mut page = Page::default();
         page.family(

@@ -6,11 +6,11 @@
 use kube::ResourceExt;
 use quorate_core::reason::StatusReason;
 
-use crate::cluster::live::{Kept, Shared};
+use crate::cluster::live::{ClusterCache, Shared};
 use crate::cluster::status::held;
 use crate::names::Names;
-use crate::requests::effect::News;
-use crate::requests::trouble::EFFECT_LIMIT;
+use crate::requests::api_errors::EFFECT_LIMIT;
+use crate::requests::effect::ClusterEvent;
 
 /// The reason in the conditions, the event and the metrics.
 pub(crate) const REASON: &str = StatusReason::PassPanicked.name();
@@ -20,9 +20,9 @@ const TEXT: &str = "a pass over this cluster panicked, which is a bug in quorate
 impl Shared {
     /// Shows that the last pass over `names` panicked. Out: what the next pass begins with, for nothing that the last one had
     /// can be relied on.
-    pub(crate) async fn show_panic(&self, names: &Names) -> Kept {
+    pub(crate) async fn show_panic(&self, names: &Names) -> ClusterCache {
         self.metrics.panicked(names);
-        let mut kept = Kept::default();
+        let mut kept = ClusterCache::default();
         let Some(resource) = self.watches.cluster(names) else {
             return kept;
         };
@@ -38,11 +38,17 @@ impl Shared {
             Ok(written) => kept.pass.wrote_over(&resource, written),
             Err(failed) => {
                 let Names { namespace, cluster } = names;
-                tracing::warn!(namespace, cluster, reason = failed.reason(), "{}", failed.told());
+                tracing::warn!(
+                    namespace,
+                    cluster,
+                    reason = failed.reason(),
+                    "{}",
+                    failed.message()
+                );
             }
         }
-        let news = News::warning(REASON, ("EtcdCluster", &resource.name_any()), TEXT.to_owned());
-        self.reporter.tell(&resource, &news).await;
+        let news = ClusterEvent::warning(REASON, ("EtcdCluster", &resource.name_any()), TEXT.to_owned());
+        self.reporter.publish(&resource, &news).await;
         kept
     }
 }

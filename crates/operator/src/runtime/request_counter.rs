@@ -14,10 +14,10 @@ use tower::util::MapRequestLayer;
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// What was asked: the verb, and the resource with its part (`etcdclusters/status`).
-pub type Asked = (&'static str, String);
+pub type RequestLabels = (&'static str, String);
 
 #[derive(Clone, Debug, Default)]
-pub struct RequestCounter(Arc<Mutex<BTreeMap<Asked, u64>>>);
+pub struct RequestCounter(Arc<Mutex<BTreeMap<RequestLabels, u64>>>);
 
 impl RequestCounter {
     /// A client whose requests are counted.
@@ -37,12 +37,12 @@ impl RequestCounter {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Asked, u64>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<RequestLabels, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All counts so far.
-    pub fn counts(&self) -> BTreeMap<Asked, u64> {
+    pub fn counts(&self) -> BTreeMap<RequestLabels, u64> {
         self.lock().clone()
     }
 }
@@ -56,7 +56,7 @@ fn patient(mut config: Config) -> Config {
 }
 
 /// Names of objects and namespaces are left out: what is counted must not grow with them.
-fn asked(method: &http::Method, path: &str, query: &str) -> Option<Asked> {
+fn asked(method: &http::Method, path: &str, query: &str) -> Option<RequestLabels> {
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let prefix = match *parts.first()? {
         "api" => 2,

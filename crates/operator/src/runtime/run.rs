@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cluster::build::Images;
-use crate::cluster::live::{Kept, Shared};
+use crate::cluster::live::{ClusterCache, Shared};
 use crate::names::Names;
-use crate::requests::events::Reporter;
-use crate::requests::trouble::Failed;
+use crate::requests::api_errors::RequestError;
+use crate::requests::events::EventRecorder;
 use crate::runtime::health::Health;
 use crate::runtime::lease::{Candidate, Heartbeat};
 use crate::runtime::passes::{Passes, caught};
@@ -128,7 +128,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> Result<(),
         images: Arc::new(options.images),
         certificates: Arc::new(options.certificates),
         tenure: candidate.tenure(),
-        reporter: Reporter::new(client.clone(), options.identity.clone()),
+        reporter: EventRecorder::new(client.clone(), options.identity.clone()),
         metrics: Arc::default(),
     };
     let served = Served {
@@ -175,8 +175,8 @@ struct Work {
     pulse: Heartbeat,
     schedule: Schedule,
     /// Kept between passes; not of those under way.
-    kept: BTreeMap<WorkKey, Kept>,
-    passes: Passes<(Kept, Ending)>,
+    kept: BTreeMap<WorkKey, ClusterCache>,
+    passes: Passes<(ClusterCache, Ending)>,
 }
 
 impl Work {
@@ -234,8 +234,8 @@ impl Work {
         }
     }
 
-    fn end(&mut self, key: WorkKey, came_to: Option<(Kept, Ending)>) {
-        let (kept, ending) = came_to.unwrap_or((Kept::default(), Ending::Failed));
+    fn end(&mut self, key: WorkKey, came_to: Option<(ClusterCache, Ending)>) {
+        let (kept, ending) = came_to.unwrap_or((ClusterCache::default(), Ending::Failed));
         if ending != Ending::Gone {
             self.kept.insert(key.clone(), kept);
         }
@@ -244,7 +244,7 @@ impl Work {
 }
 
 /// One pass over a cluster, and how it ended.
-async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
+async fn pass(shared: Shared, names: Names, mut kept: ClusterCache) -> (ClusterCache, Ending) {
     let began = Instant::now();
     let result = caught(tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept))).await;
     let Names { namespace, cluster } = &names;
@@ -257,7 +257,7 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
             shared.metrics.passed(&names, began.elapsed(), false);
             return (kept, Ending::Well(pause));
         }
-        Ok(Ok(Err(failed @ Failed::Some(_)))) => {
+        Ok(Ok(Err(failed @ RequestError::Some(_)))) => {
             log_failed(&names, &failed);
             Ending::Partly
         }
@@ -282,16 +282,16 @@ async fn pass(shared: Shared, names: Names, mut kept: Kept) -> (Kept, Ending) {
 }
 
 /// A line for each request that failed.
-fn log_failed(names: &Names, failed: &Failed) {
+fn log_failed(names: &Names, failed: &RequestError) {
     let Names { namespace, cluster } = names;
     match failed {
-        Failed::Some(all) => all.iter().for_each(|failed| log_failed(names, failed)),
+        RequestError::Some(all) => all.iter().for_each(|failed| log_failed(names, failed)),
         one => tracing::warn!(
             namespace,
             cluster,
             reason = one.reason(),
             "request failed: {}",
-            one.told()
+            one.message()
         ),
     }
 }

@@ -24,8 +24,8 @@ use quorate_pod::contract::CLUSTER_LABEL;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use crate::cluster::observe::gather::Seen;
-use crate::cluster::upkeep::Whole;
+use crate::cluster::observe::gather::MemberObjects;
+use crate::cluster::upkeep::ClusterObjects;
 use crate::names::{APP_LABEL, LEFT_BEHIND_LABEL, Names};
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
@@ -214,11 +214,11 @@ impl Watches {
     }
 
     /// The objects of the cluster as a whole.
-    pub fn whole(&self, names: &Names) -> Whole {
+    pub fn whole(&self, names: &Names) -> ClusterObjects {
         let services = self.services.state_filter(|s| belongs(s, names));
         let services = services.iter().map(|s| (s.name_any(), (**s).clone()));
         let budget = ObjectRef::new(&names.cluster).within(&names.namespace);
-        Whole {
+        ClusterObjects {
             services: services.collect(),
             budget: self.budgets.get(&budget).map(|b| (*b).clone()),
         }
@@ -231,8 +231,8 @@ impl Watches {
     }
 
     /// The objects of its members.
-    pub fn seen(&self, names: &Names) -> Seen {
-        Seen {
+    pub fn seen(&self, names: &Names) -> MemberObjects {
+        MemberObjects {
             peers: self.peers(names),
             claims: self.claims.state_filter(|c| belongs(c, names)),
             sets: self.sets.state_filter(|s| belongs(s, names)),

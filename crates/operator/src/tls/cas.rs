@@ -56,7 +56,7 @@ pub(crate) const PEERS: Keys = Keys {
 
 /// The CAs of one kind.
 #[derive(Debug)]
-pub struct Line {
+pub struct CaSet {
     keys: Keys,
     /// Who signs; `None` if the key is lost.
     pub signer: Option<Ca>,
@@ -75,9 +75,9 @@ pub struct Line {
 #[derive(Debug)]
 pub struct Cas {
     pub stage: Stage,
-    pub clients: Line,
+    pub clients: CaSet,
     /// Those between members; `None` for whoever has no members.
-    pub peers: Option<Line>,
+    pub peers: Option<CaSet>,
     /// Someone wants other CAs, without waiting for clients.
     pub urgent: bool,
     /// Members may be running that trust another CA, which nobody has any more.
@@ -103,8 +103,8 @@ pub(crate) fn earlier(time: SystemTime, by: Duration) -> SystemTime {
     time.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-impl Line {
-    fn read(secret: &Secret, keys: Keys) -> Result<Line, String> {
+impl CaSet {
+    fn read(secret: &Secret, keys: Keys) -> Result<CaSet, String> {
         let name = secret.name_any();
         let wrong = |key: &str, why: &str| {
             format!(
@@ -146,7 +146,7 @@ impl Line {
             bundle.extend(cert);
         }
         let signs = signer.as_ref().map_or(&all[0], |a| a.info());
-        Ok(Line {
+        Ok(CaSet {
             keys,
             ends: signs.not_after,
             signer,
@@ -203,7 +203,7 @@ impl Cas {
     pub fn read(secret: &Secret) -> Result<Cas, String> {
         let own = [PEERS.cert, PEERS.key, PEERS.next_cert, PEERS.former_cert];
         let own = own.iter().any(|key| value(secret, key).is_some());
-        let peers = Line::read(secret, if own { PEERS } else { CLIENTS })?;
+        let peers = CaSet::read(secret, if own { PEERS } else { CLIENTS })?;
         Cas::of(secret, Some(peers))
     }
 
@@ -212,9 +212,9 @@ impl Cas {
         Cas::of(secret, None)
     }
 
-    fn of(secret: &Secret, peers: Option<Line>) -> Result<Cas, String> {
-        let clients = Line::read(secret, CLIENTS)?;
-        let any = |is: fn(&Line) -> bool| is(&clients) || peers.as_ref().is_some_and(is);
+    fn of(secret: &Secret, peers: Option<CaSet>) -> Result<Cas, String> {
+        let clients = CaSet::read(secret, CLIENTS)?;
+        let any = |is: fn(&CaSet) -> bool| is(&clients) || peers.as_ref().is_some_and(is);
         let stage = if any(|line| line.next.is_some()) {
             Stage::Introducing
         } else if any(|line| line.retires) {
@@ -240,7 +240,7 @@ impl Cas {
         })
     }
 
-    fn lines(&self) -> impl Iterator<Item = &Line> {
+    fn lines(&self) -> impl Iterator<Item = &CaSet> {
         [&self.clients].into_iter().chain(&self.peers)
     }
 
@@ -255,7 +255,7 @@ impl Cas {
         let all: Vec<String> = [&self.clients]
             .into_iter()
             .chain(peers)
-            .map(Line::trusted)
+            .map(CaSet::trusted)
             .collect();
         all.join("|")
     }
@@ -309,7 +309,7 @@ impl Cas {
     /// The change for a move; none for none.
     pub fn amended(&self, to: Move, cluster: &str, lifetimes: &Lifetimes, now: SystemTime) -> Option<Effect> {
         let mut change = self.read.clone();
-        let needs = |line: &Line| self.urgent || line.due(lifetimes, now);
+        let needs = |line: &CaSet| self.urgent || line.due(lifetimes, now);
         // Failing to make a key is no reason for anything but trying again.
         let make = |needs: bool| {
             let made = (to == Move::Introduce && needs)

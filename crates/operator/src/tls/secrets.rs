@@ -16,12 +16,12 @@ use quorate_core::model::Ordinal;
 use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San, describe_all};
 
-use super::cas::{Cas, Copied, Line, Trust, earlier, first, value};
+use super::cas::{CaSet, Cas, Copied, Trust, earlier, first, value};
 use super::{Lifetimes, Material, Proof, sans};
 use crate::cluster::build::BuildContext;
 use crate::cluster::execute::Requests;
 use crate::names::lacking;
-use crate::requests::effect::{Amendment, Effect, Kind, News, Object};
+use crate::requests::effect::{Amendment, ClusterEvent, Effect, Kind, Object};
 
 /// The etcd user that the operator's certificate stands for: with authentication on, quorate must still be able to act.
 const OPERATOR: &str = "root";
@@ -36,7 +36,7 @@ const PEER_CA_PAIR: (&str, &str) = ("peer-ca.crt", "peer-ca.key");
 
 /// What Secrets are judged by.
 #[derive(Debug)]
-pub struct Keeper<'a> {
+pub struct SecretKeeper<'a> {
     pub context: &'a BuildContext<'a>,
     /// The Secrets there are, by name.
     pub secrets: &'a BTreeMap<String, Arc<Secret>>,
@@ -53,7 +53,7 @@ pub struct Keeper<'a> {
 }
 
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct SecretChanges {
     /// To be asked for.
     pub requests: Requests,
     /// What connections are made with, once all is there.
@@ -69,7 +69,7 @@ pub struct Kept {
 struct Wanted<'a> {
     keys: (&'static str, &'static str),
     leaf: Leaf<'a>,
-    of: &'a Line,
+    of: &'a CaSet,
     /// What is shown instead where nobody can sign.
     lent: Option<PairPem>,
 }
@@ -83,10 +83,10 @@ struct Lender<'a> {
     server: PairPem,
 }
 
-impl Keeper<'_> {
-    pub fn keep(&self) -> Result<Kept, String> {
+impl SecretKeeper<'_> {
+    pub fn keep(&self) -> Result<SecretChanges, String> {
         let names = self.context.names;
-        let mut kept = Kept::default();
+        let mut kept = SecretChanges::default();
         let Some(secret) = self.secrets.get(&names.ca_secret()) else {
             self.first(&mut kept.requests)?;
             return Ok(kept);
@@ -150,7 +150,7 @@ impl Keeper<'_> {
         !signed && secret.and_then(|secret| pair(secret, PEER_PAIR)).is_none()
     }
 
-    fn rotate(&self, cas: &Cas, to: Move, kept: &mut Kept) {
+    fn rotate(&self, cas: &Cas, to: Move, kept: &mut SecretChanges) {
         let cluster = &self.context.names.cluster;
         let Some(effect) = cas.amended(to, cluster, self.lifetimes, self.now) else {
             return;
@@ -170,7 +170,7 @@ impl Keeper<'_> {
             ),
         };
         let about = self.context.names.ca_secret();
-        let news = News::done(reason, ("Secret", &about), message.to_owned());
+        let news = ClusterEvent::done(reason, ("Secret", &about), message.to_owned());
         kept.requests.news.push(news);
     }
 
@@ -199,9 +199,9 @@ impl Keeper<'_> {
             .effects
             .push(first(names, trust, copied.as_ref(), self.lifetimes, self.now)?);
         if let Trust::Unknown = trust {
-            requests.news.push(News {
+            requests.news.push(ClusterEvent {
                 warning: true,
-                ..News::done(
+                ..ClusterEvent::done(
                     "CaLost",
                     ("Secret", &names.ca_secret()),
                     "The CA that members trust was deleted, or has ended; they get certificates of a new one \
@@ -453,9 +453,11 @@ impl Keeper<'_> {
                 requests.effects.push(Effect::Amend(change));
                 if renewed {
                     let message = format!("Renewed the certificates in Secret {name:?}");
-                    requests
-                        .news
-                        .push(News::done("CertificatesRenewed", ("Secret", &name), message));
+                    requests.news.push(ClusterEvent::done(
+                        "CertificatesRenewed",
+                        ("Secret", &name),
+                        message,
+                    ));
                 }
             }
         }
@@ -563,7 +565,7 @@ impl Keeper<'_> {
 }
 
 /// Whom a test trusts, and who signs what it shows.
-fn test(of: &Line) -> Option<(Vec<u8>, &Ca)> {
+fn test(of: &CaSet) -> Option<(Vec<u8>, &Ca)> {
     match (&of.next, &of.signer) {
         // Whoever answers to a certificate of the next CA trusts it.
         (Some(next), _) => Some((of.bundle.clone(), next)),

@@ -1,6 +1,6 @@
 //! Encryption in a pass: Secrets brought up to date, members asked for proofs, and what the pass then works with.
 //!
-//! In: what the watches know, what is kept between passes. Out: a [`Secured`]. A cluster at rest costs no request here:
+//! In: what the watches know, what is kept between passes. Out: a [`TlsState`]. A cluster at rest costs no request here:
 //! what was judged is judged again only when a Secret or the members changed, or a certificate's end comes near; the user's
 //! own Secrets are followed by watches. Never: an effect while the cluster is paused or without the Lease.
 
@@ -17,7 +17,7 @@ use quorate_core::model::Ordinal;
 use quorate_core::rotation::Proven;
 
 use super::follow::Followed;
-use super::secrets::Keeper;
+use super::secrets::SecretKeeper;
 use super::{Lifetimes, Material, own};
 use crate::cluster::build::BuildContext;
 use crate::cluster::build::etcd::{digest, settings_of};
@@ -26,7 +26,7 @@ use crate::cluster::live::Shared;
 use crate::cluster::observe::Objects;
 use crate::cluster::observe::pod_state::Stage;
 use crate::cluster::observe::slot::SlotObjects;
-use crate::requests::trouble::{Failed, in_time};
+use crate::requests::api_errors::{RequestError, in_time};
 
 /// What was judged is judged again after this, whatever the clock has done.
 const JUDGE_EVERY: Duration = Duration::from_secs(3600);
@@ -41,7 +41,7 @@ pub struct Settings {
 
 /// What is kept of one cluster between passes. Nothing in it is needed to go on.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct TlsCache {
     judged: Option<Judged>,
     followed: Option<Followed>,
     proven: Option<Proven>,
@@ -61,15 +61,15 @@ struct Judged {
 
 /// What a pass can work with.
 #[derive(Debug)]
-pub enum Secured {
+pub enum TlsState {
     /// This; to be asked for first.
     Ready(Box<Material>, Requests),
     /// Nothing yet; to be asked for meanwhile.
-    Coming(Requests),
+    Pending(Requests),
     /// What was last good, and why it is not any more: someone has to do something about it.
     Frozen(Box<Material>, String),
     /// Nothing, and someone has to do something about it.
-    Held(String),
+    Blocked(String),
 }
 
 /// Who needs certificates: everyone who is wanted, remembered or there.
@@ -93,15 +93,15 @@ impl Shared {
         context: &BuildContext<'_>,
         objects: &Objects,
         memory: &Memory,
-        kept: &mut Kept,
-    ) -> Result<Secured, Failed> {
+        kept: &mut TlsCache,
+    ) -> Result<TlsState, RequestError> {
         let secured = match &context.cluster.tls_secrets {
             Some(names) => self.read_own(context, objects, names, kept).await?,
             None => {
                 let secrets = self.watches.secrets(context.names);
                 let now = SystemTime::now();
                 let secured = kept.judge(&self.certificates, context, objects, memory, &secrets, now);
-                if let Secured::Ready(material, _) = &secured {
+                if let TlsState::Ready(material, _) = &secured {
                     ask_for_proof(context, objects, material, kept).await;
                 }
                 secured
@@ -115,8 +115,8 @@ impl Shared {
         context: &BuildContext<'_>,
         objects: &Objects,
         names: &TlsSecrets,
-        kept: &mut Kept,
-    ) -> Result<Secured, Failed> {
+        kept: &mut TlsCache,
+    ) -> Result<TlsState, RequestError> {
         let both = [names.client.as_str(), names.peer.as_str()];
         let followed = match kept.followed.take() {
             Some(followed) if followed.is_of(&both) => followed,
@@ -139,7 +139,7 @@ impl Shared {
         let read = read.and_then(|(client, peer)| own::material(&client, &peer, SystemTime::now()));
         let mut material = match read {
             Ok(material) => material,
-            Err(why) => return Ok(Secured::Held(why)),
+            Err(why) => return Ok(TlsState::Blocked(why)),
         };
         if runs_with_another(objects, &digest_with(context, &material)) {
             let running = objects.addresses(context.names, Port::Client, true);
@@ -147,11 +147,11 @@ impl Shared {
                 material.advice = Some(own::advice(names, context.names));
             }
         }
-        Ok(Secured::Ready(Box::new(material), Requests::default()))
+        Ok(TlsState::Ready(Box::new(material), Requests::default()))
     }
 }
 
-impl Kept {
+impl TlsCache {
     /// What the pass over a cluster whose certificates quorate makes works with, by these Secrets.
     pub fn judge(
         &mut self,
@@ -161,10 +161,14 @@ impl Kept {
         memory: &Memory,
         secrets: &BTreeMap<String, Arc<Secret>>,
         now: SystemTime,
-    ) -> Secured {
+    ) -> TlsState {
         let members = members(context, objects, memory);
         // A container runs only where the Secret was there to be mounted.
-        let mounted = |slot: &SlotObjects| slot.pods.iter().any(|pod| !matches!(pod.stage, Stage::Coming(_)));
+        let mounted = |slot: &SlotObjects| {
+            slot.pods
+                .iter()
+                .any(|pod| !matches!(pod.stage, Stage::Starting(_)))
+        };
         let running = objects.slots.iter().filter(|(_, slot)| mounted(slot));
         let running: BTreeSet<Ordinal> = running.map(|(ordinal, _)| *ordinal).collect();
         let versions = versions(secrets);
@@ -173,10 +177,10 @@ impl Kept {
             && judged.members == members
             && (judged.good_from..judged.good_until).contains(&now)
         {
-            return Secured::Ready(Box::new(judged.material.clone()), Requests::default());
+            return TlsState::Ready(Box::new(judged.material.clone()), Requests::default());
         }
         self.judged = None;
-        let keeper = Keeper {
+        let keeper = SecretKeeper {
             context,
             secrets,
             members: &members,
@@ -188,10 +192,10 @@ impl Kept {
         };
         let mut found = match keeper.keep() {
             Ok(found) => found,
-            Err(why) => return Secured::Held(why),
+            Err(why) => return TlsState::Blocked(why),
         };
         let Some(mut material) = found.material else {
-            return Secured::Coming(found.requests);
+            return TlsState::Pending(found.requests);
         };
         if let Some(good_until) = found.good_until {
             self.judged = Some(Judged {
@@ -208,19 +212,19 @@ impl Kept {
                 found.requests.effects.push(none_left);
             }
         }
-        Secured::Ready(Box::new(material), found.requests)
+        TlsState::Ready(Box::new(material), found.requests)
     }
 
     /// What was last good, if nothing is now.
-    pub fn or_last(&mut self, secured: Secured) -> Secured {
+    pub fn or_last(&mut self, secured: TlsState) -> TlsState {
         match secured {
-            Secured::Ready(material, requests) => {
+            TlsState::Ready(material, requests) => {
                 self.last = Some(material.clone());
-                Secured::Ready(material, requests)
+                TlsState::Ready(material, requests)
             }
-            Secured::Held(why) => match self.last.clone() {
-                Some(last) => Secured::Frozen(last, why),
-                None => Secured::Held(why),
+            TlsState::Blocked(why) => match self.last.clone() {
+                Some(last) => TlsState::Frozen(last, why),
+                None => TlsState::Blocked(why),
             },
             other => other,
         }
@@ -256,7 +260,12 @@ impl Kept {
 }
 
 /// Asks those who have yet to prove what the stage is for.
-async fn ask_for_proof(context: &BuildContext<'_>, objects: &Objects, material: &Material, kept: &mut Kept) {
+async fn ask_for_proof(
+    context: &BuildContext<'_>,
+    objects: &Objects,
+    material: &Material,
+    kept: &mut TlsCache,
+) {
     let mut open = kept.unproven(objects, material);
     let Some(proof) = material.proof.as_ref().filter(|proof| !proof.proofs.is_empty()) else {
         return;
@@ -282,7 +291,7 @@ fn runs_with_another(objects: &Objects, config: &str) -> bool {
     let mut pods = objects.slots.values().flat_map(|slot| &slot.pods);
     pods.any(|pod| {
         let made = pod.made_for.as_ref();
-        matches!(pod.stage, Stage::Running { .. } | Stage::Passing)
+        matches!(pod.stage, Stage::Running { .. } | Stage::Admitted)
             && made.is_some_and(|made| settings_of(&made.config) != settings_of(config))
     })
 }

@@ -28,7 +28,7 @@ const LEAF_KEY: &str = "tls.key";
 
 /// What the Secret is judged by.
 #[derive(Debug)]
-pub struct Keeper<'a> {
+pub struct WebhookCert<'a> {
     pub namespace: &'a str,
     pub lifetimes: &'a Lifetimes,
     pub now: SystemTime,
@@ -52,7 +52,7 @@ pub fn served(secret: &Secret) -> Option<PairPem> {
     })
 }
 
-impl Keeper<'_> {
+impl WebhookCert<'_> {
     /// Judges the Secret. `trusted` says whether all configurations there are trust this bundle.
     pub fn judge(
         &self,

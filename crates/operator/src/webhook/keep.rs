@@ -28,7 +28,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
 
-use super::certificate::{Judged, Keeper, served};
+use super::certificate::{Judged, WebhookCert, served};
 use super::configuration::{Configuration, trusting};
 use super::serving::{Shown, showing};
 use super::{CONFIGURATION, SERVICE};
@@ -161,7 +161,7 @@ impl Keep {
             self.present(pem);
         }
         let now = SystemTime::now();
-        let keeper = Keeper {
+        let keeper = WebhookCert {
             namespace: &self.duties.namespace,
             lifetimes: &self.duties.lifetimes,
             now,

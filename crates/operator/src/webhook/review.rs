@@ -25,7 +25,7 @@ pub enum BadReview {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct ReviewRequest {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
@@ -97,7 +97,7 @@ struct Cause {
 }
 
 pub fn answer(body: &[u8]) -> Result<Vec<u8>, BadReview> {
-    let asked: Asked = serde_json::from_slice(body).map_err(BadReview::Unreadable)?;
+    let asked: ReviewRequest = serde_json::from_slice(body).map_err(BadReview::Unreadable)?;
     let request = match asked.request {
         Some(request) if asked.api_version == API_VERSION => request,
         _ => return Err(BadReview::NoRequest(asked.api_version)),

@@ -40,7 +40,7 @@ fn go_ahead(how: How) -> GoAhead {
         cluster: Some(ClusterId(0xab)),
         served: false,
         run: None,
-        floor: Floor::default(),
+        floor: KnownProgress::default(),
     }
 }
 

@@ -106,7 +106,7 @@ fn go(how: How) -> GoAhead {
         cluster: None,
         served: false,
         run: Some(5),
-        floor: Floor::default(),
+        floor: KnownProgress::default(),
     }
 }
 
@@ -119,7 +119,7 @@ fn decided(entry: Entry, data: &Data, go: Option<GoAhead>) -> Decision {
         &record(entry),
         data,
         bytes.as_deref(),
-        &Floor::default(),
+        &KnownProgress::default(),
     )
 }
 
@@ -309,7 +309,13 @@ fn neither_an_older_generation_nor_an_older_etcd_passes() {
     let volume = pod.volume();
     let mut record = record(started(Version::new(3, 6, 1), "c"));
     record.entry_mut(Generation(2)).fired = true;
-    let decision = decide(&gate(&pod, &volume), &record, &member(1), None, &Floor::default());
+    let decision = decide(
+        &gate(&pod, &volume),
+        &record,
+        &member(1),
+        None,
+        &KnownProgress::default(),
+    );
     assert!(refuses(&decision, "gone on to g2"), "{decision:?}");
     let newer = Data::Member(Identity {
         member: MemberId(1),
@@ -325,7 +331,7 @@ fn neither_an_older_generation_nor_an_older_etcd_passes() {
 fn killed_after(acts: usize, pod: &Pod) -> Record {
     let (layout, volume) = (pod.layout(), pod.volume());
     let gate = gate(pod, &volume);
-    let looking = crate::look::Looking {
+    let looking = crate::look::LookOptions {
         volume: &volume,
         generation: gate.generation,
         foretell: false,
@@ -403,7 +409,7 @@ fn what_was_replaced_is_thinned_out_only_once_its_replacement_has_served() {
     // From then on the volume itself knows.
     let pod = Pod::new();
     let volume = pod.volume();
-    let mut now = crate::admit::noted(&gate(&pod, &volume), &record(same), &known);
+    let mut now = crate::admit::record_after(&gate(&pod, &volume), &record(same), &known);
     let noted = now.entry(Generation(1));
     assert!(noted.served && admitted(&noted, None).served);
     let layout = pod.layout();
@@ -434,19 +440,36 @@ fn a_volume_passes_for_the_member_that_it_belongs_to_and_for_no_other() {
     let go = go(How::Resume).to_annotation();
     // A volume of before that was known passes, and belongs to its member from then on.
     let unbound = record(entry);
-    let Decision::Pass(admission) = decide(&at(Some(&own)), &unbound, &member(1), None, &Floor::default())
-    else {
+    let Decision::Pass(admission) = decide(
+        &at(Some(&own)),
+        &unbound,
+        &member(1),
+        None,
+        &KnownProgress::default(),
+    ) else {
         panic!("a plain restart");
     };
-    let bound = admit::noted(&at(Some(&own)), &unbound, &admission);
+    let bound = admit::record_after(&at(Some(&own)), &unbound, &admission);
     assert_eq!(bound.belongs_to, Some(own.clone()));
     assert!(matches!(
-        decide(&at(Some(&own)), &bound, &member(1), None, &Floor::default()),
+        decide(
+            &at(Some(&own)),
+            &bound,
+            &member(1),
+            None,
+            &KnownProgress::default()
+        ),
         Decision::Pass(_)
     ));
     for other in [&swapped, &renamed] {
         for go in [None, Some(go.as_bytes())] {
-            match decide(&at(Some(other)), &bound, &member(1), go, &Floor::default()) {
+            match decide(
+                &at(Some(other)),
+                &bound,
+                &member(1),
+                go,
+                &KnownProgress::default(),
+            ) {
                 Decision::Refuse { why } => assert!(why.contains("belongs to the member ns/c/c-0"), "{why}"),
                 passed => panic!("{passed:?}"),
             }

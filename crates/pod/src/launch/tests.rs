@@ -166,8 +166,11 @@ fn data_is_gone_on_from_only_if_it_is_the_same() {
             .contains("first start over")
     );
     record.entry_mut(Generation(0)).fired = true;
-    assert_eq!(check(&first, &record, &member(1), true), Ok(Way::FromData));
-    assert_eq!(check(&first, &record, &Data::Blank, true), Ok(Way::First));
+    assert_eq!(check(&first, &record, &member(1), true), Ok(LaunchMode::Resume));
+    assert_eq!(
+        check(&first, &record, &Data::Blank, true),
+        Ok(LaunchMode::FirstStart)
+    );
     let resume = pod.launch(false);
     assert!(
         check(&resume, &record, &Data::Blank, true)
@@ -180,7 +183,7 @@ fn data_is_gone_on_from_only_if_it_is_the_same() {
             .unwrap_err()
             .contains("blank")
     );
-    assert_eq!(check(&first, &record, &member(1), true), Ok(Way::FromData));
+    assert_eq!(check(&first, &record, &member(1), true), Ok(LaunchMode::Resume));
     assert!(
         check(&first, &record, &member(2), true)
             .unwrap_err()
@@ -188,7 +191,7 @@ fn data_is_gone_on_from_only_if_it_is_the_same() {
     );
     let mut resume = pod.launch(false);
     resume.member = Some(MemberId(2));
-    assert_eq!(check(&resume, &record, &member(2), false), Ok(Way::FromData));
+    assert_eq!(check(&resume, &record, &member(2), false), Ok(LaunchMode::Resume));
     assert!(
         check(&resume, &record, &member(1), false)
             .unwrap_err()

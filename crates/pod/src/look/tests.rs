@@ -21,7 +21,7 @@ impl Volume {
     }
 
     fn look(&self, generation: u32) -> Report {
-        let looking = Looking {
+        let looking = LookOptions {
             volume: self.dir.path(),
             generation: Generation(generation),
             foretell: true,
@@ -125,7 +125,7 @@ fn a_volume_in_use_is_unknown_and_keeps_its_id() {
 
 #[test]
 fn what_cannot_be_looked_at_is_unknown_with_the_reason() {
-    let looking = Looking {
+    let looking = LookOptions {
         volume: Path::new("/proc"),
         generation: Generation(0),
         foretell: false,
@@ -133,7 +133,7 @@ fn what_cannot_be_looked_at_is_unknown_with_the_reason() {
     };
     for place in ["/proc", "/proc/version", "/nowhere"] {
         let report = look(
-            Looking {
+            LookOptions {
                 volume: Path::new(place),
                 ..looking
             },

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use quorate_core::model::{ClusterId, Epoch, Generation, Marks, MemberId};
+use quorate_core::model::{ClusterId, Epoch, Generation, MemberId, VolumeMarks};
 use quorate_datadir::durable;
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +68,8 @@ pub struct Entry {
 
 impl Entry {
     /// What is written on the volume about this generation. The log is for others to read.
-    pub(crate) fn marks(&self, last_index: Option<u64>) -> Marks {
-        Marks {
+    pub(crate) fn marks(&self, last_index: Option<u64>) -> VolumeMarks {
+        VolumeMarks {
             epoch: self.epoch,
             run: self.run,
             last_index,
@@ -77,7 +77,7 @@ impl Entry {
     }
 
     /// May etcd have promised anything there, if there is no log?
-    pub(crate) fn may_have_promised(&self) -> bool {
+    pub(crate) fn may_have_acknowledged(&self) -> bool {
         self.fired && !self.came_to_nothing
     }
 

@@ -1,7 +1,7 @@
 //! The safety list as a stranger would read it off a plan's steps: what was seen, and what the steps would do.
 //!
 //! In: a case and its plan. Out: the first step that should not be. Never: a word with the planner, its guards or
-//! its second opinion.
+//! its safety check.
 
 use quorate_core::Memory;
 use quorate_core::memory::Mark;

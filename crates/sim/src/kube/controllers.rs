@@ -13,7 +13,7 @@ use quorate_core::model::Generation;
 use quorate_operator::cluster::build::etcd;
 use quorate_operator::names::{CONFIG_ANNOTATION, GENERATION_ANNOTATION, VERSION_ANNOTATION};
 use quorate_pod::contract::{FORMAT, Found, How, PEER_LABEL, REACHED_ANNOTATION, Report, START_ANNOTATION};
-use quorate_pod::rules::Way;
+use quorate_pod::rules::LaunchMode;
 
 use super::kubelet::{Phase, Running};
 use super::resources::{Memory, STARVED};
@@ -371,7 +371,7 @@ impl KubeWorld {
                 .filter(|_| pod.files.is_some() || !self.wants.tls)
             {
                 self.volumes.entry(claim.clone()).or_default();
-                pod.phase = Phase::Looking {
+                pod.phase = Phase::LookOptions {
                     gives_up: now + LOOK_PATIENCE,
                 };
             }
@@ -395,7 +395,7 @@ impl KubeWorld {
         let free = volume.lock.is_none();
         let generation = pod.purpose.generation;
         match pod.phase.clone() {
-            Phase::Looking { .. } if free => {
+            Phase::LookOptions { .. } if free => {
                 self.ids += 1;
                 let fresh = format!("{:032x}", self.ids);
                 let report = volume.look(self.etcd.node(place), generation, &fresh);
@@ -404,7 +404,7 @@ impl KubeWorld {
                 pod.report = Some(report);
                 pod.phase = Phase::Gate;
             }
-            Phase::Looking { gives_up } if gives_up <= now => {
+            Phase::LookOptions { gives_up } if gives_up <= now => {
                 let entry = volume.record.as_ref().map(|r| r.entry(generation));
                 pod.report = Some(Report {
                     format: FORMAT,
@@ -492,14 +492,14 @@ impl KubeWorld {
             }
         };
         let flags = match (&through.how, way) {
-            (How::New { token, initial }, Way::First) => As::New {
+            (How::New { token, initial }, LaunchMode::FirstStart) => As::New {
                 token: token.0.clone(),
                 initial: initial
                     .iter()
                     .filter_map(|(n, _)| self.place(n.as_str()))
                     .collect(),
             },
-            (How::Join { initial }, Way::First) => As::Join {
+            (How::Join { initial }, LaunchMode::FirstStart) => As::Join {
                 initial: initial
                     .iter()
                     .filter_map(|(n, _)| self.place(n.as_str()))
@@ -508,12 +508,12 @@ impl KubeWorld {
             _ => As::Resume,
         };
         match way {
-            Way::First => self.judge_first(pod, volume),
-            Way::FromData => self.judge_data(pod, volume),
+            LaunchMode::FirstStart => self.judge_first(pod, volume),
+            LaunchMode::Resume => self.judge_data(pod, volume),
         }
         self.reached(
             "stage",
-            if way == Way::First {
+            if way == LaunchMode::FirstStart {
                 "FirstStart"
             } else {
                 "FromData"
@@ -524,7 +524,7 @@ impl KubeWorld {
             self.reached("stage", "Hangs");
             self.log.event("etcd", format_args!("{} hangs", pod.name));
             volume.lock = Some(pod.purpose.pod.clone());
-            let first = way == Way::First;
+            let first = way == LaunchMode::FirstStart;
             pod.phase = Phase::Hanging { since: now, first };
             return;
         }
@@ -547,7 +547,7 @@ impl KubeWorld {
             Err(why) => {
                 self.log
                     .event("etcd", format_args!("{} ends at once: {why}", pod.name));
-                if way == Way::First {
+                if way == LaunchMode::FirstStart {
                     if self.rng.bool() {
                         volume.remains.insert(generation);
                     }

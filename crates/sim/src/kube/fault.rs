@@ -96,7 +96,7 @@ kinds! {
 }
 
 #[derive(Clone, Debug)]
-pub struct Trouble {
+pub struct FaultRates {
     /// Chance per tick, in 1/65536.
     pub rates: BTreeMap<KubeFault, u16>,
     /// Chance of an edit per tick, in 1/65536.
@@ -104,9 +104,9 @@ pub struct Trouble {
     pub ticks: u64,
 }
 
-impl Trouble {
-    pub fn none() -> Trouble {
-        Trouble {
+impl FaultRates {
+    pub fn none() -> FaultRates {
+        FaultRates {
             rates: BTreeMap::new(),
             edits: 0,
             ticks: 0,
@@ -114,7 +114,7 @@ impl Trouble {
     }
 
     /// The mixture of a seed.
-    pub fn of(rng: &mut fastrand::Rng) -> Trouble {
+    pub fn of(rng: &mut fastrand::Rng) -> FaultRates {
         let calm = rng.u8(..) < 25;
         let mut rates = BTreeMap::new();
         for kind in KubeFault::ALL {
@@ -123,7 +123,7 @@ impl Trouble {
                 rates.insert(*kind, rate);
             }
         }
-        Trouble {
+        FaultRates {
             rates,
             edits: rng.u16(50..700),
             ticks: rng.u64(100..700),
@@ -333,7 +333,7 @@ impl KubeWorld {
                 let index = self.rng.usize(..self.operators.len());
                 self.operators[index].loses_answers += 1;
             }
-            KubeFault::RotateCa => return self.ask_for_rotation(),
+            KubeFault::RotateCa => return self.request_rotation(),
             KubeFault::DeleteSecret => return self.delete_secret(),
             KubeFault::DeletePeer => {
                 let all: Vec<String> = self.api.peers.live.keys().cloned().collect();

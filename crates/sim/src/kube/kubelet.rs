@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use quorate_core::model::Ordinal;
-use quorate_pod::contract::{ETCD_CONTAINER, LOOK_CONTAINER, PREPARE_CONTAINER, Passed, Report};
+use quorate_pod::contract::{ETCD_CONTAINER, GateResult, LOOK_CONTAINER, PREPARE_CONTAINER, Report};
 use serde_json::{Value, json};
 
 use super::api::time;
@@ -22,7 +22,7 @@ pub enum Phase {
     /// Not on a node yet, or its image is being fetched.
     Coming,
     /// It looks, and gives up waiting for the volume at this tick.
-    Looking {
+    LookOptions {
         gives_up: u64,
     },
     Gate,
@@ -145,7 +145,9 @@ impl Running {
                 let state = json!({"containerStatuses": [container(ETCD_CONTAINER, etcd, None)]});
                 return json!({"phase": "Pending", "containerStatuses": state["containerStatuses"]});
             }
-            Phase::Looking { .. } => inits = vec![container(LOOK_CONTAINER, json!({"running": {}}), None)],
+            Phase::LookOptions { .. } => {
+                inits = vec![container(LOOK_CONTAINER, json!({"running": {}}), None)]
+            }
             Phase::Gate => inits.push(container(PREPARE_CONTAINER, json!({"running": {}}), None)),
             Phase::Refused { why, .. } => {
                 let state = waiting("CrashLoopBackOff");
@@ -153,7 +155,7 @@ impl Running {
             }
             _ => {
                 let run = self.through.as_ref().and_then(|through| through.launch.run);
-                let passed = Passed { run }.to_message();
+                let passed = GateResult { run }.to_message();
                 inits.push(container(PREPARE_CONTAINER, ended(0, &passed), None));
             }
         }

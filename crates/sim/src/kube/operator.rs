@@ -16,11 +16,11 @@ use quorate_core::model::{Basis, Refused, StepKind, StepResult, Time};
 use quorate_core::reason::{BlockReason, StatusReason};
 use quorate_core::{Plan, Step};
 use quorate_operator::cluster::driver::View;
-use quorate_operator::cluster::observe::gather::Seen;
-use quorate_operator::cluster::reconcile::{self, Kept};
-use quorate_operator::cluster::upkeep::Whole;
+use quorate_operator::cluster::observe::gather::MemberObjects;
+use quorate_operator::cluster::reconcile::{self, PassCache};
+use quorate_operator::cluster::upkeep::ClusterObjects;
+use quorate_operator::requests::api_errors::RequestError;
 use quorate_operator::requests::effect::Effect;
-use quorate_operator::requests::trouble::Failed;
 use quorate_operator::tls::secure;
 
 use super::api::ApiError;
@@ -43,13 +43,13 @@ const REQUESTS_MAX: usize = 100;
 /// EtcdCluster, EtcdPeer, claim, ReplicaSet, pod, Service, budget, Secret.
 pub const KINDS: usize = 8;
 
-type Pass = BoxFuture<'static, (Result<Option<std::time::Duration>, Failed>, Both)>;
+type Pass = BoxFuture<'static, (Result<Option<std::time::Duration>, RequestError>, Both)>;
 
 /// What an operator keeps of the cluster between passes.
 #[derive(Debug, Default)]
 struct Both {
-    pass: Kept,
-    certificates: secure::Kept,
+    pass: PassCache,
+    certificates: secure::TlsCache,
 }
 
 /// A pass under way.
@@ -213,7 +213,12 @@ impl KubeWorld {
         }
     }
 
-    fn end(&mut self, me: &mut Operator, result: Result<Option<std::time::Duration>, Failed>, kept: Both) {
+    fn end(
+        &mut self,
+        me: &mut Operator,
+        result: Result<Option<std::time::Duration>, RequestError>,
+        kept: Both,
+    ) {
         let now = self.api.now;
         me.kept = kept;
         match result {
@@ -229,7 +234,7 @@ impl KubeWorld {
             Err(failed) => {
                 me.failures += 1;
                 me.due = now + (1 << me.failures.min(6));
-                let told = failed.told();
+                let told = failed.message();
                 self.log
                     .event("operator", format_args!("#{} fails: {told}", me.id));
             }
@@ -249,13 +254,13 @@ impl KubeWorld {
         }
         let view = View {
             resource,
-            seen: Seen {
+            seen: MemberObjects {
                 peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
                 claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
                 sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
                 pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
             },
-            whole: Whole {
+            whole: ClusterObjects {
                 services: services.into_iter().map(|(n, s)| (n, (*s).clone())).collect(),
                 budget: budgets.get(&names.cluster).map(|b| (**b).clone()),
             },
@@ -297,7 +302,7 @@ impl KubeWorld {
             }
         }
         if let Some(plan) = desk.decided() {
-            self.tell(me, &plan);
+            self.log_plan(me, &plan);
             me.plan = Some(plan);
         }
     }
@@ -336,7 +341,7 @@ impl KubeWorld {
                 Answer::Peer(result.map_err(failed))
             }
             Request::Effect(effect) => {
-                self.say(me, effect);
+                self.log_effect(me, effect);
                 self.judge_effect(me, effect);
                 self.judge_release(me, effect);
                 self.change_of_mind(me, effect);
@@ -396,7 +401,7 @@ impl KubeWorld {
         }
     }
 
-    fn say(&mut self, me: &Operator, effect: &Effect) {
+    fn log_effect(&mut self, me: &Operator, effect: &Effect) {
         if self.log.on() {
             let text = match effect {
                 Effect::Create(object) => {
@@ -474,7 +479,7 @@ impl KubeWorld {
         }
     }
 
-    fn tell(&mut self, me: &Operator, plan: &Plan) {
+    fn log_plan(&mut self, me: &Operator, plan: &Plan) {
         self.judge_rolled_back(plan);
         plan.waits
             .iter()

@@ -48,7 +48,7 @@ pub fn all_to_reach() -> Reached {
 
 /// What one seed came to.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct KubeVerdict {
     pub broke: Option<(KubeBreak, u64, String)>,
     pub reached: Reached,
     pub ticks: u64,
@@ -56,10 +56,10 @@ pub struct Verdict {
     pub log: String,
 }
 
-pub fn one(seed: u64, log: bool) -> Verdict {
+pub fn one(seed: u64, log: bool) -> KubeVerdict {
     let mut world = KubeWorld::new(seed, log);
     world.run();
-    Verdict {
+    KubeVerdict {
         broke: world.breaks.first().cloned(),
         ticks: world.api.now,
         log: world.log.text(),
@@ -69,7 +69,7 @@ pub fn one(seed: u64, log: bool) -> Verdict {
 
 /// What many seeds came to.
 #[derive(Clone, Debug, Default)]
-pub struct Summary {
+pub struct KubeSummary {
     pub seeds: u64,
     pub ticks: u64,
     /// What all reached together.
@@ -78,7 +78,7 @@ pub struct Summary {
     pub failures: Vec<(u64, KubeBreak, String)>,
 }
 
-impl Summary {
+impl KubeSummary {
     /// What was never reached.
     pub fn never(&self) -> Vec<String> {
         let zero = self.reached.iter().filter(|(_, count)| **count == 0);
@@ -87,10 +87,10 @@ impl Summary {
 }
 
 /// Runs `count` seeds from `from`, on two threads.
-pub fn many(from: u64, count: u64) -> Summary {
+pub fn many(from: u64, count: u64) -> KubeSummary {
     let next = AtomicU64::new(from);
     let work = || {
-        let mut summary = Summary::default();
+        let mut summary = KubeSummary::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= from + count {
@@ -110,7 +110,7 @@ pub fn many(from: u64, count: u64) -> Summary {
         let threads = [scope.spawn(work), scope.spawn(work)];
         threads.map(|t| t.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause)))
     });
-    let mut all = Summary::default();
+    let mut all = KubeSummary::default();
     for part in parts {
         all.seeds += part.seeds;
         all.ticks += part.ticks;

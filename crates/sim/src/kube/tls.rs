@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use quorate_client::{Address, Port};
 use quorate_core::model::Ordinal;
 use quorate_operator::names::Names;
-use quorate_operator::tls::cas::{Cas, LOST_CA_ANNOTATION, Line, ROTATE_ANNOTATION};
+use quorate_operator::tls::cas::{CaSet, Cas, LOST_CA_ANNOTATION, ROTATE_ANNOTATION};
 use quorate_operator::tls::secure::Settings;
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, Policy, Why, describe_all};
 
@@ -97,7 +97,7 @@ pub fn connects(secrets: &Objects<Secret>, names: &Names) -> Option<(Vec<u8>, Pa
 /// What members have to prove, by the CAs in the Secret.
 pub fn tests(cas: &Cas) -> Vec<(Port, Test)> {
     let fingerprint = |ca: &Ca| ca.info().fingerprint.to_string();
-    let test = |line: &Line| match (&line.next, &line.signer) {
+    let test = |line: &CaSet| match (&line.next, &line.signer) {
         (Some(next), _) => Some(Test::Trusts(fingerprint(next))),
         (None, Some(signer)) if line.retires() => Some(Test::Shows(fingerprint(signer))),
         _ => None,
@@ -207,7 +207,7 @@ impl KubeWorld {
     }
 
     /// Someone asks for other CAs.
-    pub(super) fn ask_for_rotation(&mut self) -> bool {
+    pub(super) fn request_rotation(&mut self) -> bool {
         let name = self.names.ca_secret();
         let asked = (ROTATE_ANNOTATION.to_owned(), "now".to_owned());
         let done = self
@@ -221,7 +221,7 @@ impl KubeWorld {
         let secrets = &self.api.secrets.live;
         let cas = secrets.get(&self.names.ca_secret());
         let cas = cas.and_then(|secret| Cas::read(secret).ok());
-        let signs = |line: &Line| line.signer.is_some();
+        let signs = |line: &CaSet| line.signer.is_some();
         let signs = |cas: &Cas| signs(&cas.clients) && cas.peers.as_ref().is_some_and(signs);
         let own = [self.names.operator_secret(), self.names.client_secret()];
         let members = self

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use quorate_core::model::{Generation, Version};
-use quorate_pod::contract::{Floor, How, MemberRef, Report};
+use quorate_pod::contract::{How, KnownProgress, MemberRef, Report};
 use quorate_pod::rules::{
-    self, Admission, Data as Judged, Decision, Gate, Identity, Launch, Layout, Record, Way,
+    self, Admission, Data as Judged, Decision, Gate, Identity, Launch, LaunchMode, Layout, Record,
 };
 
 use crate::etcd::{Data, Node};
@@ -124,7 +124,7 @@ impl Volume {
         }
         Report {
             asides: self.asides as u32,
-            ..rules::told(&record, fresh_id, generation, data)
+            ..rules::to_report(&record, fresh_id, generation, data)
         }
     }
 
@@ -136,7 +136,7 @@ impl Volume {
         };
         let record = record.clone();
         let data = self.judge(node, purpose.generation);
-        let Ok(floor) = Floor::read(purpose.reached.as_bytes()) else {
+        let Ok(floor) = KnownProgress::read(purpose.reached.as_bytes()) else {
             return AtGate::Wait;
         };
         let admission = match rules::decide(&gate, &record, &data, go.map(str::as_bytes), &floor) {
@@ -147,7 +147,7 @@ impl Volume {
         if let Err(why) = self.make_room(node, purpose.generation, &admission) {
             return AtGate::Refused(why);
         }
-        let record = rules::noted(&gate, &record, &admission);
+        let record = rules::record_after(&gate, &record, &admission);
         self.record = Some(record.clone());
         AtGate::Through(Box::new(Through {
             launch: Launch::of(&gate, &Layout::new(gate.volume), &record, &admission),
@@ -180,32 +180,37 @@ impl Volume {
     }
 
     /// `launch-in-pod`, on a volume that is held: may etcd be executed, and as what?
-    pub fn launch(&mut self, node: &mut Node, through: &Through, executed: &mut bool) -> Result<Way, String> {
+    pub fn launch(
+        &mut self,
+        node: &mut Node,
+        through: &Through,
+        executed: &mut bool,
+    ) -> Result<LaunchMode, String> {
         let launch = &through.launch;
         let record = self.record.as_ref().filter(|r| r.id == launch.volume_id);
         let mut record = record
             .cloned()
             .ok_or("the volume was wiped or exchanged while the pod ran")?;
-        rules::still_let_through(&record, launch)?;
+        rules::still_admitted(&record, launch)?;
         let data = self.judge(node, launch.generation);
         let way = rules::check(launch, &record, &data, *executed)?;
         *executed = true;
         let entry = record.entry_mut(launch.generation);
         match (way, &data) {
-            (Way::First, _) => {
+            (LaunchMode::FirstStart, _) => {
                 if data == Judged::Blank {
                     node.volumes.remove(&launch.generation);
                 }
                 entry.fired = true;
                 entry.came_to_nothing = false;
             }
-            (Way::FromData, Judged::Member(found)) => {
+            (LaunchMode::Resume, Judged::Member(found)) => {
                 entry.fired = true;
                 entry.came_to_nothing = false;
                 entry.member = Some(found.member);
                 entry.cluster = Some(found.cluster);
             }
-            (Way::FromData, _) => {}
+            (LaunchMode::Resume, _) => {}
         }
         self.record = Some(record);
         Ok(way)

@@ -10,7 +10,7 @@ use quorate_operator::names::Names;
 use serde_json::json;
 
 use super::api::Api;
-use super::fault::Trouble;
+use super::fault::FaultRates;
 use super::fault::exchange::Saved;
 use super::kubelet::Running;
 use super::operator::{Lease, Operator};
@@ -56,7 +56,7 @@ pub enum KubeBreak {
     OneIdTwice,
     /// In peace it did not become what is wanted.
     NoConvergence,
-    /// The second opinion refused what the planner planned.
+    /// The safety check refused what the planner planned.
     CheckDisagrees,
 }
 
@@ -95,7 +95,7 @@ pub struct KubeWorld {
     pub wants: Wants,
     /// When a cluster that was deleted is created again.
     pub recreate_at: Option<u64>,
-    pub trouble: Trouble,
+    pub trouble: FaultRates,
     pub rng: fastrand::Rng,
     pub log: EventLog,
     pub(super) certificates: Certificates,
@@ -151,7 +151,7 @@ impl KubeWorld {
             tls: seed.is_multiple_of(6),
             paused: false,
         };
-        let trouble = Trouble::of(&mut rng);
+        let trouble = FaultRates::of(&mut rng);
         let mut world = KubeWorld::of(etcd, rng, wants, trouble, log);
         world.api.refuses_resize = world.rng.u8(..4) == 0;
         world.log.event(
@@ -169,12 +169,12 @@ impl KubeWorld {
     pub fn calm(seed: u64, wants: Wants, log: bool) -> KubeWorld {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x6361_6c6d);
         let etcd = EtcdModel::new(rng.u64(..));
-        let mut world = KubeWorld::of(etcd, rng, wants, Trouble::none(), log);
+        let mut world = KubeWorld::of(etcd, rng, wants, FaultRates::none(), log);
         world.create_cluster();
         world
     }
 
-    fn of(etcd: EtcdModel, rng: fastrand::Rng, wants: Wants, trouble: Trouble, log: bool) -> KubeWorld {
+    fn of(etcd: EtcdModel, rng: fastrand::Rng, wants: Wants, trouble: FaultRates, log: bool) -> KubeWorld {
         KubeWorld {
             api: Api::default(),
             etcd,

@@ -10,7 +10,7 @@ use quorate_backup::record::Hash;
 use quorate_backup::verify::{Serve, Staged};
 use quorate_datadir::Progress;
 use quorate_host::etcd::find::Places;
-use quorate_host::etcd::serve;
+use quorate_host::etcd::hash_kv;
 
 use crate::failure::chain;
 
@@ -66,14 +66,14 @@ impl Wanted {
             path: self.work.clone(),
             source,
         })?;
-        let wanted = serve::Serve {
+        let wanted = hash_kv::HashKvRequest {
             data_dir: &self.data_dir,
             work: &self.work,
             name: &self.name,
             minor: self.minor,
             revision: self.revision,
         };
-        let said = serve::serve(&wanted, places, progress).map_err(|error| {
+        let said = hash_kv::hash_kv_of(&wanted, places, progress).map_err(|error| {
             Error::refused(
                 chain(&error),
                 "name an etcd of the version that wrote the archive with --etcd, or verify with --level rebuilt",

@@ -7,7 +7,7 @@ use std::path::Path;
 use quorate_core::model::Generation;
 use quorate_pod::contract::REPORT_BYTES_MAX;
 use quorate_pod::gate::{self, Gate};
-use quorate_pod::look::{self, Looking};
+use quorate_pod::look::{self, LookOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Prepare;
@@ -32,7 +32,7 @@ pub async fn run(arguments: Prepare) -> Result<(), Failure> {
 }
 
 fn look_at(arguments: &Prepare) -> Result<(), Failure> {
-    let looking = Looking {
+    let looking = LookOptions {
         volume: &arguments.volume,
         generation: Generation(arguments.generation),
         foretell: arguments.foretell,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use quorate_datadir::Revive;
 use quorate_host::etcd::find::Places;
-use quorate_host::etcd::revive::{Made, Told, revive};
+use quorate_host::etcd::revive::{ReviveEvent, RevivedSnapshot, revive};
 use serde::Serialize;
 
 use super::{form, offline};
@@ -51,7 +51,7 @@ pub fn run(root: Option<PathBuf>, data_dir: &Path, arguments: &Arguments) -> Res
         None,
     );
     let made = offline::run("copied", |progress| {
-        Ok(revive(&wanted, &places, &mut tell, progress)?)
+        Ok(revive(&wanted, &places, &mut print_event, progress)?)
     })?;
     if made.left_out.total() > 0 {
         say::warning(&format!(
@@ -63,24 +63,24 @@ pub fn run(root: Option<PathBuf>, data_dir: &Path, arguments: &Arguments) -> Res
     form::show(arguments.output, &saved, || page(&saved))
 }
 
-fn tell(told: Told<'_>) {
-    match told {
-        Told::Stopped(stopped) => say::note(&format!(
+fn print_event(event: ReviveEvent<'_>) {
+    match event {
+        ReviveEvent::UnsupportedEntry(stopped) => say::note(&format!(
             "It takes a real etcd: {}. {} entries remain, up to {}.",
             stopped.stop,
             stopped.remaining.total(),
             stopped.last_index
         )),
-        Told::Runs(etcd) => say::note(&format!(
+        ReviveEvent::EtcdStarted(etcd) => say::note(&format!(
             "{} (etcd {}) replays the log, on a copy.",
             etcd.path.display(),
             etcd.version
         )),
-        Told::Again(kinds) => say::note(&format!("It did more than that ({kinds}); once more.")),
+        ReviveEvent::Retrying(kinds) => say::note(&format!("It did more than that ({kinds}); once more.")),
     }
 }
 
-fn saved(data_dir: &Path, file: &Path, made: &Made) -> Saved {
+fn saved(data_dir: &Path, file: &Path, made: &RevivedSnapshot) -> Saved {
     Saved {
         file: file.to_owned(),
         data_dir: data_dir.to_owned(),

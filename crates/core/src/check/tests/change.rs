@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
-    use crate::memory::{Good, Rejected};
+    use crate::memory::{LastKnownGood, Rejected};
     let changed = || {
         let mut f = Fixture::healthy(5);
-        f.memory.good = Some(Good {
+        f.memory.good = Some(LastKnownGood {
             setup: f.spec.setup(),
             manifest: Some("old".into()),
         });
@@ -100,7 +100,7 @@ fn without_a_quorum_only_one_that_never_served_so_is_stopped_and_only_if_none_se
             };
             *runs = config.into();
             let slot = f.memory.slots.get_mut(&o(n)).unwrap();
-            (slot.ill_since, slot.leaderless) = (Some(Time(0)), (10, Time(0)));
+            (slot.unhealthy_since, slot.leaderless) = (Some(Time(0)), (10, Time(0)));
         }
         f.later(std::time::Duration::from_secs(60));
         f

@@ -6,7 +6,7 @@ use super::*;
 fn nothing_starts_from_a_volume_that_is_not_as_it_was_left() {
     let fixture = || {
         let mut f = Fixture::healthy(3);
-        f.kill(2).view(2).marks = Some(Marks {
+        f.kill(2).view(2).marks = Some(VolumeMarks {
             epoch: Epoch(0),
             run: Some(7),
             last_index: Some(500),
@@ -72,7 +72,7 @@ fn how_far_a_volume_had_come_is_not_forgotten() {
 fn how_far_the_only_volume_had_come_is_forgotten_only_as_the_user_agreed() {
     let forgets = |bend: &dyn Fn(&mut Fixture), left: Progress| {
         let mut f = Fixture::healthy(1);
-        f.kill(0).silence().view(0).marks = Some(Marks {
+        f.kill(0).silence().view(0).marks = Some(VolumeMarks {
             epoch: Epoch(0),
             run: Some(6),
             last_index: Some(400),

@@ -6,7 +6,7 @@
 //! Never: a member taken back to an older minor than was started on its data; a member that served stopped for a change
 //! that another does not serve with.
 
-use crate::memory::{Good, Mark, Rejected, Slot};
+use crate::memory::{LastKnownGood, Mark, Rejected, Slot};
 use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, VersionPath, Volume, quorum};
 use crate::plan::pass::Pass;
 use crate::plan::{BlockReason, pace};
@@ -100,7 +100,7 @@ impl Pass<'_> {
     }
 
     /// The version that new members should have: one that has served.
-    pub fn aim(&self) -> Version {
+    pub fn version_for_new_members(&self) -> Version {
         self.good().map_or(self.spec.version, |good| good.version)
     }
 
@@ -280,7 +280,7 @@ impl Pass<'_> {
     }
 
     fn unhealthy_for_long(&self, ordinal: Ordinal) -> bool {
-        let since = self.memory.slot(ordinal).ill_since;
+        let since = self.memory.slot(ordinal).unhealthy_since;
         since.is_some_and(|since| since <= self.now && self.elapsed(since) >= pace::COME_UP)
     }
 
@@ -328,7 +328,7 @@ impl Pass<'_> {
             return false;
         };
         self.disturb_and_stop(ordinal, since, false);
-        self.slot_mut(ordinal).ill_since = None;
+        self.slot_mut(ordinal).unhealthy_since = None;
         true
     }
 
@@ -369,7 +369,7 @@ impl Pass<'_> {
         let enough = served == voters.len() || (self.spec.fallback.is_none() && served > 0);
         if let Some(setup) = newest.filter(|_| enough) {
             let manifest = self.spec.manifest.clone();
-            self.memory.good = Some(Good { setup, manifest });
+            self.memory.good = Some(LastKnownGood { setup, manifest });
         }
     }
 }

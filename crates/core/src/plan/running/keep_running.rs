@@ -93,7 +93,7 @@ impl Pass<'_> {
         let name = self.spec.member_name(ordinal);
         let slot = self.memory.slot(ordinal);
         let served = slot.mark == Mark::Started && slot.fails == 0 && slot.served.is_some();
-        match (answers, slot.ill_since.filter(|_| served)) {
+        match (answers, slot.unhealthy_since.filter(|_| served)) {
             (true, _) => {
                 let detail = format!("{name} answers, but cannot reach a quorum yet");
                 self.wait(WaitReason::MemberStarting, Some(ordinal), detail);

@@ -26,7 +26,7 @@ impl Pass<'_> {
             return false;
         }
         self.disturb_and_stop(ordinal, since, true);
-        self.slot_mut(ordinal).ill_since = None;
+        self.slot_mut(ordinal).unhealthy_since = None;
         true
     }
 
@@ -42,6 +42,6 @@ impl Pass<'_> {
         let (first, longest) = pace::STUCK;
         let times = 1u32.checked_shl(slot.fails.saturating_sub(1)).unwrap_or(u32::MAX);
         let patience = first.saturating_mul(times).min(longest);
-        (self.elapsed(slot.ill_since?) >= patience).then_some(since)
+        (self.elapsed(slot.unhealthy_since?) >= patience).then_some(since)
     }
 }

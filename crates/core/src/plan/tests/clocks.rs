@@ -120,7 +120,7 @@ fn times_in_the_future_stop_no_healing() {
             slot.last_start = ahead;
             slot.withdrawn = (9, ahead);
             slot.healthy_since = slot.healthy_since.map(|_| ahead);
-            slot.ill_since = slot.ill_since.map(|_| ahead);
+            slot.unhealthy_since = slot.unhealthy_since.map(|_| ahead);
             slot.starts = 9;
         }
         f.memory.list = f.memory.list.map(|(basis, _)| (basis, ahead));

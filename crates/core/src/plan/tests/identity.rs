@@ -6,8 +6,8 @@ use super::fixture::{CLUSTER, Fixture, id, o, reasons};
 use crate::model::*;
 use crate::plan::{BlockReason, Plan, Step};
 
-fn marks(run: u64, last_index: u64) -> Option<Marks> {
-    Some(Marks {
+fn marks(run: u64, last_index: u64) -> Option<VolumeMarks> {
+    Some(VolumeMarks {
         epoch: Epoch(0),
         run: Some(run),
         last_index: Some(last_index),
@@ -170,7 +170,7 @@ fn a_start_that_never_reached_the_volume_condemns_nothing() {
 #[test]
 fn what_cannot_be_read_on_a_volume_condemns_nothing() {
     let mut f = cluster();
-    f.kill(2).view(2).marks = Some(Marks {
+    f.kill(2).view(2).marks = Some(VolumeMarks {
         epoch: Epoch(0),
         run: None,
         last_index: None,
@@ -203,7 +203,7 @@ fn how_far_a_log_has_come_is_remembered_only_along_with_something_else() {
 #[test]
 fn a_volume_of_an_older_epoch_is_replaced_and_of_a_newer_one_left_alone() {
     let at = |epoch| {
-        Some(Marks {
+        Some(VolumeMarks {
             epoch: Epoch(epoch),
             run: Some(7),
             last_index: Some(500),

@@ -9,7 +9,7 @@ use quorate_core::model::{Ordinal, Version};
 use sha2::{Digest, Sha256};
 
 use super::BuildContext;
-use crate::cluster::resources::told;
+use crate::cluster::resources::as_text;
 use crate::names::{CLIENT_PORT, METRICS_PORT, PEER_PORT, scheme};
 
 /// Where the certificates of a member are mounted.
@@ -92,7 +92,7 @@ pub fn threads(resources: Option<&ResourceRequirements>) -> Option<EnvVar> {
 pub fn digest(context: &BuildContext<'_>) -> String {
     let settings = settings(context);
     match context.cluster.pod.resources.as_ref() {
-        Some(resources) => format!("{settings}+{}", hash(0, [told(Some(resources))])),
+        Some(resources) => format!("{settings}+{}", hash(0, [as_text(Some(resources))])),
         None => settings,
     }
 }

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use quorate_core::model::{Ordinal, Version};
 use quorate_pod::contract::{
-    BINARY_PATH, ETCD_CONTAINER, Floor, GO_PATH, LOOK_CONTAINER, PODINFO_PATH, PREPARE_CONTAINER,
+    BINARY_PATH, ETCD_CONTAINER, GO_PATH, KnownProgress, LOOK_CONTAINER, PODINFO_PATH, PREPARE_CONTAINER,
     REACHED_ANNOTATION, REACHED_FILE, REACHED_PATH, SHARED_PATH, START_ANNOTATION, START_FILE,
     TERMINATION_LOG, VOLUME_PATH,
 };
@@ -42,7 +42,7 @@ pub fn template(
     context: &BuildContext<'_>,
     ordinal: Ordinal,
     peer: &Peer,
-    (role, floor): (Role, Floor),
+    (role, floor): (Role, KnownProgress),
 ) -> PodTemplateSpec {
     let pod = &context.cluster.pod;
     let mut labels = context.names.member_object_labels(ordinal);
@@ -457,9 +457,14 @@ mod tests {
                 cluster: &cluster,
                 ..ground.context()
             };
-            let spec = template(&context, Ordinal(0), &peer(), (Role::Voter, Floor::default()))
-                .spec
-                .unwrap();
+            let spec = template(
+                &context,
+                Ordinal(0),
+                &peer(),
+                (Role::Voter, KnownProgress::default()),
+            )
+            .spec
+            .unwrap();
             let all = [spec.init_containers.unwrap(), spec.containers].concat();
             assert_eq!(all.len(), 4);
             all.into_iter().map(|c| c.resources).collect::<Vec<_>>()

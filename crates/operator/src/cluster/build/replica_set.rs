@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use quorate_core::model::Ordinal;
-use quorate_pod::contract::Floor;
+use quorate_pod::contract::KnownProgress;
 
 use super::{BuildContext, pod};
 use crate::cluster::observe::slot::Peer;
@@ -14,7 +14,7 @@ pub fn replica_set(
     context: &BuildContext<'_>,
     ordinal: Ordinal,
     peer: &Peer,
-    pods: (Role, Floor),
+    pods: (Role, KnownProgress),
     owner: OwnerReference,
 ) -> ReplicaSet {
     let mut metadata = context.member_meta(ordinal);

@@ -279,7 +279,7 @@ fn nothing_is_started_or_made_where_there_is_something_else() {
 
 #[test]
 fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
-    use quorate_core::memory::Good;
+    use quorate_core::memory::LastKnownGood;
     use quorate_core::model::Setup;
     let spec = json!({
         "replicas": 1, "version": "3.6.1", "options": {"snapshotCount": 777},
@@ -288,7 +288,7 @@ fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
         }},
         "podTemplate": {"priorityClassName": "before"},
     });
-    let good = Good {
+    let good = LastKnownGood {
         setup: Setup {
             version: V,
             config: "as it was then".to_owned(),
@@ -326,7 +326,7 @@ fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
         ..SlotObjects::default()
     };
     objects.slots.insert(Ordinal(0), only);
-    let whole = crate::cluster::upkeep::Whole::default();
+    let whole = crate::cluster::upkeep::ClusterObjects::default();
     let context = BuildContext {
         fallback: Some(&fallback),
         ..ground.context()

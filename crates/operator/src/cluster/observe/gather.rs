@@ -12,25 +12,25 @@ use kube::{Resource, ResourceExt};
 use quorate_api::Quantity;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::Generation;
-use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
+use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 
 use crate::cluster::build::etcd::settings_of;
 use crate::cluster::observe::Objects;
 use crate::cluster::observe::slot::{Claim, Owner, Peer};
 use crate::cluster::record::VolumeRecord;
-use crate::cluster::resources::OfSet;
+use crate::cluster::resources::TemplateResources;
 use crate::names::{CLAIM_FINALIZER, Names, ROLE_LABEL, VOLUME_ANNOTATION, lacking};
 
 /// All objects of one cluster's members.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct MemberObjects {
     pub peers: Vec<Arc<EtcdPeer>>,
     pub claims: Vec<Arc<PersistentVolumeClaim>>,
     pub sets: Vec<Arc<ReplicaSet>>,
     pub pods: Vec<Arc<Pod>>,
 }
 
-impl Seen {
+impl MemberObjects {
     /// By slot. An EtcdPeer of a former EtcdCluster of that name is on its way out.
     pub fn objects(&self, names: &Names, cluster_uid: &str) -> Objects {
         let mut objects = Objects::default();
@@ -57,7 +57,7 @@ impl Seen {
             slot.set_lacks = lacking(set.metadata.labels.as_ref());
             slot.set_lacks.extend(lacking(of_pods));
             slot.set_reached = reached(set);
-            slot.set_resources = OfSet::read(set);
+            slot.set_resources = TemplateResources::read(set);
             // It may have been told to make its pods with other resources since.
             if let (Some(peer), Some(config)) = (&mut slot.peer, &slot.set_resources.config)
                 && set.owner_references().iter().any(|owner| owner.uid == peer.uid)
@@ -111,10 +111,10 @@ pub fn requested(spec: &PersistentVolumeClaimSpec) -> Option<&str> {
 }
 
 /// What the pods of a ReplicaSet are told to be on their volume.
-fn reached(set: &ReplicaSet) -> Option<Floor> {
+fn reached(set: &ReplicaSet) -> Option<KnownProgress> {
     let template = set.spec.as_ref()?.template.as_ref()?;
     let annotations = template.metadata.as_ref()?.annotations.as_ref()?;
-    Floor::read(annotations.get(REACHED_ANNOTATION)?.as_bytes()).ok()
+    KnownProgress::read(annotations.get(REACHED_ANNOTATION)?.as_bytes()).ok()
 }
 
 /// The labels of the pods that a ReplicaSet makes.

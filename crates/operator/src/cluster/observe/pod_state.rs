@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
-    CLUSTER_LABEL, ETCD_CONTAINER, Floor, Found, GoAhead, LOOK_CONTAINER, MemberRef, PEER_LABEL,
-    PREPARE_CONTAINER, Passed, REACHED_ANNOTATION, Report, START_ANNOTATION,
+    CLUSTER_LABEL, ETCD_CONTAINER, Found, GateResult, GoAhead, KnownProgress, LOOK_CONTAINER, MemberRef,
+    PEER_LABEL, PREPARE_CONTAINER, REACHED_ANNOTATION, Report, START_ANNOTATION,
 };
 
 use crate::cluster::build::etcd::settings_of;
-use crate::cluster::resources::OfPod;
+use crate::cluster::resources::PodResources;
 use crate::names::{
     CONFIG_ANNOTATION, GENERATION_ANNOTATION, LEFT_BEHIND_LABEL, ROLE_LABEL, VERSION_ANNOTATION, lacking,
 };
@@ -56,7 +56,7 @@ pub struct PodState {
     pub report: Option<Report>,
     /// The number of the last start on its volume, as the gate has written it.
     pub run: Option<u64>,
-    pub resources: OfPod,
+    pub resources: PodResources,
 }
 
 /// What a pod was made for.
@@ -73,11 +73,11 @@ pub struct MadeFor {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// On its way to the look at its volume; what keeps it.
-    Coming(String),
+    Starting(String),
     /// Its volume was looked at; it waits for the go-ahead.
-    Parked,
+    AwaitingGoAhead,
     /// It was let through; etcd is about to run.
-    Passing,
+    Admitted,
     Running {
         since: Time,
     },
@@ -86,7 +86,7 @@ pub enum Stage {
     /// It could not look, or was not let through.
     Refused(String),
     /// It has ended for good; another is made in its place.
-    Over,
+    Finished,
 }
 
 impl PodState {
@@ -105,7 +105,7 @@ impl PodState {
         let go = annotation(START_ANNOTATION).and_then(|text| GoAhead::read(text.as_bytes()).ok());
         let told = go.is_some_and(|go| go.pod == uid);
         let floor = annotation(REACHED_ANNOTATION).unwrap_or_default();
-        let floor = Floor::read(floor.as_bytes()).ok();
+        let floor = KnownProgress::read(floor.as_bytes()).ok();
         let alone = match (&report, &made_for, &floor) {
             (Some(Ok(report)), Some(made), Some(floor)) => {
                 report.passes_alone(&member_of(pod), made.version, settings_of(&made.config), floor)
@@ -129,7 +129,7 @@ impl PodState {
             ready: ready(pod),
             report: report.and_then(Result::ok),
             run: passed(pod).and_then(|passed| passed.run),
-            resources: OfPod::read(pod),
+            resources: PodResources::read(pod),
         }
     }
 }
@@ -143,12 +143,15 @@ impl PodState {
 
     /// May etcd run in it?
     pub fn is_alive(&self) -> bool {
-        matches!(self.stage, Stage::Running { .. } | Stage::Passing)
+        matches!(self.stage, Stage::Running { .. } | Stage::Admitted)
     }
 
     /// Has it seen its volume? Only one pod at a time can.
     pub fn has_looked(&self) -> bool {
-        !matches!(self.stage, Stage::Coming(_) | Stage::Refused(_) | Stage::Over)
+        !matches!(
+            self.stage,
+            Stage::Starting(_) | Stage::Refused(_) | Stage::Finished
+        )
     }
 
     /// What is waited for while it goes.
@@ -206,22 +209,22 @@ fn report(pod: &Pod) -> Option<Result<Report, String>> {
 }
 
 /// What the gate said when it let the pod through.
-fn passed(pod: &Pod) -> Option<Passed> {
+fn passed(pod: &Pod) -> Option<GateResult> {
     let gate = init(pod, PREPARE_CONTAINER)?
         .state
         .as_ref()?
         .terminated
         .as_ref()?;
     let message = gate.message.as_deref().filter(|_| gate.exit_code == 0)?;
-    Passed::read(message)
+    GateResult::read(message)
 }
 
 fn stage(pod: &Pod, report: &Option<Result<Report, String>>, may_pass: bool) -> Stage {
     let Some(status) = &pod.status else {
-        return Stage::Coming("the pod was just made".to_owned());
+        return Stage::Starting("the pod was just made".to_owned());
     };
     if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        return Stage::Over;
+        return Stage::Finished;
     }
     let etcd = status
         .container_statuses
@@ -237,14 +240,14 @@ fn stage(pod: &Pod, report: &Option<Result<Report, String>>, may_pass: bool) -> 
     let prepared = init(pod, PREPARE_CONTAINER).and_then(|c| c.state.as_ref()?.terminated.as_ref());
     match report {
         Some(Err(why)) => Stage::Refused(why.clone()),
-        Some(Ok(_)) if may_pass || prepared.is_some() => Stage::Passing,
+        Some(Ok(_)) if may_pass || prepared.is_some() => Stage::Admitted,
         // It looks once in its life, and what it has not seen nobody can decide on: another has to look.
         Some(Ok(Report {
             volume: Found::Unknown { why },
             ..
         })) => Stage::Refused(format!("its volume could not be looked at: {why}")),
-        Some(Ok(_)) => Stage::Parked,
-        None => Stage::Coming(keeps(pod)),
+        Some(Ok(_)) => Stage::AwaitingGoAhead,
+        None => Stage::Starting(keeps(pod)),
     }
 }
 
@@ -256,7 +259,7 @@ fn etcd_stage(container: &ContainerStatus) -> Option<Stage> {
         return Some(Stage::Running { since });
     }
     if state.terminated.is_some() {
-        return Some(Stage::Passing); // kubelet starts it again at once.
+        return Some(Stage::Admitted); // kubelet starts it again at once.
     }
     let waiting = state.waiting.as_ref()?;
     let last = container.last_state.as_ref().and_then(|s| s.terminated.as_ref());
@@ -270,7 +273,7 @@ fn etcd_stage(container: &ContainerStatus) -> Option<Stage> {
             }))
         }
         (Some("PodInitializing" | "ContainerCreating") | None, _) => None,
-        (Some(reason), _) => Some(Stage::Coming(worded(reason, waiting.message.as_deref()))),
+        (Some(reason), _) => Some(Stage::Starting(worded(reason, waiting.message.as_deref()))),
     }
 }
 

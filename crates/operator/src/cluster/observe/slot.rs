@@ -10,15 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use quorate_core::Memory;
 use quorate_core::memory::Mark;
 use quorate_core::model::{
-    Exit, FirstStart, Generation, Marks, Ordinal, PeerUrl, Place, Process, Resize, Setup, SlotView, Storage,
-    StorageId, StorageSize, Time, Version, Volume,
+    Exit, FirstStart, Generation, Ordinal, PeerUrl, Place, Process, Resize, Setup, SlotView, Storage,
+    StorageId, StorageSize, Time, Version, Volume, VolumeMarks,
 };
-use quorate_pod::contract::{Floor, MemberRef, NO_ROOM_ASIDE, Report};
+use quorate_pod::contract::{KnownProgress, MemberRef, NO_ROOM_ASIDE, Report};
 
 use crate::cluster::observe::gather::bytes;
 use crate::cluster::observe::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
 use crate::cluster::record::VolumeRecord;
-use crate::cluster::resources::OfSet;
+use crate::cluster::resources::TemplateResources;
 use crate::names::Names;
 
 /// After this long a pod that was refused is made anew, so that it looks again.
@@ -85,9 +85,9 @@ pub struct SlotObjects {
     /// Labels that the ReplicaSet or its pods should carry and do not.
     pub set_lacks: BTreeMap<String, String>,
     /// What its pods are told to be on their volume.
-    pub set_reached: Option<Floor>,
+    pub set_reached: Option<KnownProgress>,
     /// What the template of its ReplicaSet says of resources.
-    pub set_resources: OfSet,
+    pub set_resources: TemplateResources,
     /// Why its ReplicaSet cannot make a pod.
     pub set_fails: Option<String>,
     /// Its pods, oldest first.
@@ -105,7 +105,7 @@ impl SlotObjects {
     pub fn pod(&self) -> Option<&PodState> {
         self.pods
             .iter()
-            .rfind(|p| !p.terminating && p.stage != Stage::Over)
+            .rfind(|p| !p.terminating && p.stage != Stage::Finished)
     }
 
     /// Does etcd run in the newest pod? The volume's lock lets only one run, so it runs in no older one; what is left of
@@ -123,7 +123,7 @@ impl SlotObjects {
 
     /// The pod that waits for a go-ahead, with what it saw.
     pub fn parked(&self) -> Option<(&PodState, &Report)> {
-        let pod = self.pod().filter(|p| p.stage == Stage::Parked)?;
+        let pod = self.pod().filter(|p| p.stage == Stage::AwaitingGoAhead)?;
         Some((pod, pod.report.as_ref()?))
     }
 
@@ -154,18 +154,18 @@ impl SlotObjects {
     }
 
     /// What a pod found written on the volume, before etcd was executed in it, or what the gate has written since.
-    fn marks(&self, generation: Generation) -> Option<Marks> {
+    fn marks(&self, generation: Generation) -> Option<VolumeMarks> {
         let pod = self.pod()?;
         let report = pod.report.as_ref().filter(|r| r.generation == generation)?;
         match pod.stage {
-            Stage::Parked | Stage::Refused(_) => Some(report.marks()),
+            Stage::AwaitingGoAhead | Stage::Refused(_) => Some(report.marks()),
             // What its log came to then is less than it comes to now.
-            Stage::Running { .. } | Stage::Crashing(_) => Some(Marks {
+            Stage::Running { .. } | Stage::Crashing(_) => Some(VolumeMarks {
                 run: pod.run.or(report.run),
                 last_index: None,
                 ..report.marks()
             }),
-            Stage::Coming(_) | Stage::Passing | Stage::Over => None,
+            Stage::Starting(_) | Stage::Admitted | Stage::Finished => None,
         }
     }
 
@@ -173,7 +173,7 @@ impl SlotObjects {
     fn stale(&self, memory: &Memory, ordinal: Ordinal) -> Option<Volume> {
         let pod = self.pod()?;
         let report = pod.report.as_ref()?;
-        let before_etcd = matches!(pod.stage, Stage::Parked | Stage::Refused(_));
+        let before_etcd = matches!(pod.stage, Stage::AwaitingGoAhead | Stage::Refused(_));
         let data = matches!(report.volume(), Volume::Data { .. });
         let present = report.generation == memory.slot(ordinal).generation;
         let stale = before_etcd && data && present && memory.fault(ordinal, report.marks()).is_some();
@@ -331,7 +331,7 @@ impl SlotObjects {
             };
             return (stopped, place);
         };
-        if let Stage::Running { .. } | Stage::Passing = pod.stage {
+        if let Stage::Running { .. } | Stage::Admitted = pod.stage {
             let since = match pod.stage {
                 Stage::Running { since } => since,
                 _ => pod.created,
@@ -349,17 +349,17 @@ impl SlotObjects {
             return (stopped, Place::Unfit);
         }
         match &pod.stage {
-            Stage::Coming(why) => {
+            Stage::Starting(why) => {
                 let unbound = self.claim.as_ref().and_then(|c| c.unbound.as_ref());
                 match unbound.filter(|_| why.starts_with(UNSCHEDULED)) {
                     Some(unbound) => (stopped, preparing(&format!("{unbound}; {why}"))),
                     None => (stopped, preparing(why)),
                 }
             }
-            Stage::Parked if !self.recorded(generation) => {
+            Stage::AwaitingGoAhead if !self.recorded(generation) => {
                 (stopped, preparing("its volume is put on record"))
             }
-            Stage::Parked => {
+            Stage::AwaitingGoAhead => {
                 // Nothing has failed here: there is nothing to wait for before it is started.
                 let last = Some(Exit {
                     at: pod.created,
@@ -376,7 +376,7 @@ impl SlotObjects {
             }
             Stage::Refused(_) if now.0.saturating_sub(pod.created.0) > REFUSED_MS => (stopped, Place::Absent),
             Stage::Refused(why) => (stopped, preparing(why)),
-            Stage::Over | Stage::Running { .. } | Stage::Passing => {
+            Stage::Finished | Stage::Running { .. } | Stage::Admitted => {
                 (stopped, preparing("its pod is being made"))
             }
         }

@@ -10,10 +10,10 @@ fn usual() -> Value {
     json!({"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}})
 }
 
-fn pod(asked: Value, status: Value) -> OfPod {
+fn pod(asked: Value, status: Value) -> PodResources {
     let spec = json!({"containers": [{"name": "etcd", "resources": asked}]});
     let pod = json!({"metadata": {"name": "c-0-x", "generation": 2}, "spec": spec, "status": status});
-    OfPod::read(&serde_json::from_value(pod).unwrap())
+    PodResources::read(&serde_json::from_value(pod).unwrap())
 }
 
 fn status(has: &Value, conditions: Value) -> Value {
@@ -23,9 +23,14 @@ fn status(has: &Value, conditions: Value) -> Value {
 }
 
 /// What a pod with this digest is seen as where `d+2`, which is `wanted`, is asked for.
-fn seen_as(config: &str, wanted: &Value, of_pod: &OfPod) -> (String, Resize) {
+fn seen_as(config: &str, wanted: &Value, of_pod: &PodResources) -> (String, Resize) {
     let wanted = resources(wanted.clone());
-    seen(config, ("d+2", Some(&wanted)), &OfSet::default(), of_pod)
+    seen(
+        config,
+        ("d+2", Some(&wanted)),
+        &TemplateResources::default(),
+        of_pod,
+    )
 }
 
 fn more() -> Value {

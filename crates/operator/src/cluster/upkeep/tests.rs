@@ -10,7 +10,7 @@ fn kept(slot: SlotObjects, ordinal: u32, memory: &Memory) -> Vec<String> {
     let (ground, mut objects) = (Ground0::new(), Objects::default());
     objects.slots.insert(Ordinal(ordinal), slot);
     let context = ground.context();
-    let mut whole = Whole::default();
+    let mut whole = ClusterObjects::default();
     for service in [service::headless(&context), service::for_clients(&context)] {
         let name = service.metadata.name.clone().unwrap();
         whole.services.insert(name, service);
@@ -77,7 +77,7 @@ fn the_services_are_made_and_at_rest_nothing_is() {
         &ground.context(),
         &Memory::default(),
         &Objects::default(),
-        &Whole::default(),
+        &ClusterObjects::default(),
         Some(1),
     );
     let made: Vec<String> = requests.effects.iter().map(ToString::to_string).collect();
@@ -150,7 +150,7 @@ fn clients_and_budgets_know_voters_from_learners() {
 #[test]
 fn pods_that_come_are_told_what_is_on_their_volume() {
     let mut memory = Memory::default();
-    let told = |memory: &Memory, said: Option<Floor>| {
+    let told = |memory: &Memory, said: Option<KnownProgress>| {
         let mut slot = slot(
             &[etcd_in(serde_json::json!({"running": {}}))],
             recorded("volume-1"),
@@ -165,9 +165,9 @@ fn pods_that_come_are_told_what_is_on_their_volume() {
     remembered.reached = Progress { run: 1, index: 70 };
     assert_eq!(told(&memory, None), ["annotate Set c-0"]);
     let said = |run, index| {
-        Some(Floor {
+        Some(KnownProgress {
             reached: Progress { run, index },
-            ..Floor::default()
+            ..KnownProgress::default()
         })
     };
     assert_eq!(told(&memory, said(1, 70)), [""; 0]);
@@ -180,7 +180,7 @@ fn pods_that_come_are_told_what_is_on_their_volume() {
 fn a_service_is_repaired_once_all_pods_say_what_they_are() {
     let ground = Ground0::new();
     let context = ground.context();
-    let mut whole = Whole::default();
+    let mut whole = ClusterObjects::default();
     for mut service in [service::headless(&context), service::for_clients(&context)] {
         service.spec.as_mut().unwrap().selector = Some(context.names.labels());
         whole
@@ -258,7 +258,7 @@ fn objects_of_an_older_quorate_are_labelled_where_they_are() {
     );
     let ground = Ground0::new();
     let context = ground.context();
-    let mut whole = Whole::default();
+    let mut whole = ClusterObjects::default();
     for mut service in [service::headless(&context), service::for_clients(&context)] {
         service.metadata.labels = Some(context.names.labels());
         let name = service.metadata.name.clone().unwrap();
@@ -296,6 +296,6 @@ fn a_pod_that_was_left_behind_on_a_dead_node_is_taken_out_of_the_services_once()
     assert_eq!(withdrawn(&slot), (vec![], 0));
     // etcd may still run in the old one.
     slot.pods[0].left_behind = false;
-    slot.pods[1].stage = crate::cluster::observe::pod_state::Stage::Parked;
+    slot.pods[1].stage = crate::cluster::observe::pod_state::Stage::AwaitingGoAhead;
     assert_eq!(withdrawn(&slot), (vec![], 0));
 }

@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    fn keep(&self) -> Result<Kept, String> {
+    fn keep(&self) -> Result<SecretChanges, String> {
         let context = BuildContext {
             names: &self.names,
             cluster: &self.cluster,
@@ -67,7 +67,7 @@ impl World {
             fallback: None,
         };
         let proven = self.stale.clone().or_else(|| self.all_proven());
-        let keeper = Keeper {
+        let keeper = SecretKeeper {
             context: &context,
             secrets: &self.secrets,
             members: &self.members,
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// One pass, with its effects done.
-    fn pass(&mut self) -> Kept {
+    fn pass(&mut self) -> SecretChanges {
         let kept = self.keep().unwrap();
         for effect in &kept.requests.effects {
             self.writes += 1;

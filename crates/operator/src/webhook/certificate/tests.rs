@@ -32,7 +32,7 @@ impl World {
 
     fn judge(&self) -> Judged {
         let lifetimes = Lifetimes::default();
-        let keeper = Keeper {
+        let keeper = WebhookCert {
             namespace: "n",
             lifetimes: &lifetimes,
             now: self.now,
@@ -100,7 +100,7 @@ impl World {
         let Some(pem) = self.secret.as_ref().and_then(served) else {
             return false;
         };
-        let leaf = Keeper {
+        let leaf = WebhookCert {
             namespace: "n",
             lifetimes: &Lifetimes::default(),
             now: self.now,

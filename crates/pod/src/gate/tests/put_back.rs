@@ -7,7 +7,7 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
     let pod = Pod::new();
     let volume = pod.volume();
     let gate = gate(&pod, &volume);
-    let floor = |epoch, run, index| Floor {
+    let floor = |epoch, run, index| KnownProgress {
         epoch: Epoch(epoch),
         reached: Progress { run, index },
     };
@@ -22,7 +22,7 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
         minor: Some(6),
         last_index: Some(500),
     });
-    let both = |entry: &Entry, floor: Floor| {
+    let both = |entry: &Entry, floor: KnownProgress| {
         let record = record(entry.clone());
         let go = GoAhead {
             floor,
@@ -30,9 +30,9 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
         };
         let alone = decide(&gate, &record, &data, None, &floor);
         // The pod was made before this was known; whoever gives the go-ahead knows.
-        let before = Floor {
+        let before = KnownProgress {
             epoch: entry.epoch,
-            ..Floor::default()
+            ..KnownProgress::default()
         };
         let other = Gate {
             config: "other",
@@ -82,7 +82,7 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
         &later,
         &Data::Nothing,
         Some(first.as_bytes()),
-        &Floor::default(),
+        &KnownProgress::default(),
     );
     assert!(refuses(&decision, "of epoch 1"), "{decision:?}");
     // A volume of before starts were counted passes.
@@ -104,39 +104,39 @@ fn the_number_of_a_start_is_written_with_the_go_ahead_and_never_lowered() {
         run,
     };
     let run = |record: &Record| record.entry(Generation(1)).run;
-    let first = admit::noted(
+    let first = admit::record_after(
         &gate,
         &record(Entry::default()),
         &admission(Some((Some(5), Epoch(3)))),
     );
     assert_eq!(run(&first), Some(5));
     assert_eq!(first.epoch(), Some(Epoch(3)));
-    let alone = admit::noted(&gate, &first, &admission(None));
+    let alone = admit::record_after(&gate, &first, &admission(None));
     assert_eq!(alone, first, "a plain restart writes nothing");
-    let older = admit::noted(&gate, &first, &admission(Some((Some(4), Epoch(3)))));
+    let older = admit::record_after(&gate, &first, &admission(Some((Some(4), Epoch(3)))));
     assert_eq!(run(&older), Some(5));
 }
 
 #[test]
 fn what_is_known_to_be_on_a_volume_in_letters() {
-    let floor = Floor {
+    let floor = KnownProgress {
         epoch: Epoch(0),
         reached: Progress { run: 3, index: 70 },
     };
     assert_eq!(floor.to_annotation(), r#"{"run":3,"index":70}"#);
     for (text, read) in [
         (floor.to_annotation(), floor),
-        (String::new(), Floor::default()),
-        ("{}".to_owned(), Floor::default()),
+        (String::new(), KnownProgress::default()),
+        ("{}".to_owned(), KnownProgress::default()),
         (
             r#"{"epoch":1,"later":{}}"#.to_owned(),
-            Floor {
+            KnownProgress {
                 epoch: Epoch(1),
-                ..Floor::default()
+                ..KnownProgress::default()
             },
         ),
     ] {
-        assert_eq!(Floor::read(text.as_bytes()).unwrap(), read, "{text}");
+        assert_eq!(KnownProgress::read(text.as_bytes()).unwrap(), read, "{text}");
     }
-    assert!(Floor::read(b"{").is_err());
+    assert!(KnownProgress::read(b"{").is_err());
 }

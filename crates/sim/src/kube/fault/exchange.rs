@@ -5,11 +5,11 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
-use quorate_core::model::{Generation, Marks, MemberId, Ordinal};
+use quorate_core::model::{Generation, MemberId, Ordinal, VolumeMarks};
 use quorate_core::plan::{BlockReason, Plan};
 use quorate_operator::cluster::record::VolumeRecord;
 use quorate_operator::names::VOLUME_ANNOTATION;
-use quorate_pod::contract::{Floor, REACHED_ANNOTATION};
+use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 use quorate_pod::rules::Record;
 
 use crate::etcd::{Data, Place, Volumes};
@@ -29,10 +29,10 @@ pub struct Saved {
 
 impl Saved {
     /// The newest generation with data on it, whose that is, and what is written on it.
-    fn newest(&self) -> Option<(Generation, MemberId, Marks)> {
+    fn newest(&self) -> Option<(Generation, MemberId, VolumeMarks)> {
         let (generation, data) = self.data.iter().next_back()?;
         let (wal, entry) = (data.wal()?, self.record.as_ref()?.entry(*generation));
-        let marks = Marks {
+        let marks = VolumeMarks {
             epoch: entry.epoch,
             run: entry.run,
             last_index: Some(wal.log.len() as u64),
@@ -106,14 +106,17 @@ impl KubeWorld {
         let set = self.api.sets.live.get(&name);
         let template = set.and_then(|s| s.spec.as_ref()?.template.as_ref()?.metadata.as_ref());
         let annotation = template.and_then(|meta| meta.annotations.as_ref()?.get(REACHED_ANNOTATION));
-        let told = annotation.and_then(|text| Floor::read(text.as_bytes()).ok());
+        let told = annotation.and_then(|text| KnownProgress::read(text.as_bytes()).ok());
         let claim = self.api.claims.live.get(&name);
         let record = claim.and_then(|c| VolumeRecord::read(c.annotations().get(VOLUME_ANNOTATION)?));
-        let recorded = record.filter(|r| r.generation == generation).map(|r| Floor {
-            epoch: r.epoch,
-            reached: r.reached,
-        });
-        let refused = |floor: Option<Floor>| floor.is_some_and(|floor| floor.refuses(&marks).is_some());
+        let recorded = record
+            .filter(|r| r.generation == generation)
+            .map(|r| KnownProgress {
+                epoch: r.epoch,
+                reached: r.reached,
+            });
+        let refused =
+            |floor: Option<KnownProgress>| floor.is_some_and(|floor| floor.refuses(&marks).is_some());
         (generation, member) == (present, own) && refused(told) && refused(recorded)
     }
 

@@ -19,11 +19,11 @@ use quorate_core::{Memory, Plan, Step};
 use quorate_operator::cluster::build::BuildContext;
 use quorate_operator::cluster::driver::Driver;
 use quorate_operator::cluster::observe::Objects as Members;
+use quorate_operator::requests::api_errors::RequestError;
 use quorate_operator::requests::apply::Applied;
-use quorate_operator::requests::effect::{Effect, News};
-use quorate_operator::requests::trouble::Failed;
+use quorate_operator::requests::effect::{ClusterEvent, Effect};
 use quorate_operator::tls::cas::Cas;
-use quorate_operator::tls::secure::{self, Secured};
+use quorate_operator::tls::secure::{self, TlsState};
 use quorate_pki::PairPem;
 
 use crate::kube::api::{ApiError, Objects};
@@ -47,21 +47,21 @@ pub(in crate::kube) enum Answer {
     Proven(BTreeSet<Ordinal>),
     Look(Answers),
     Change(Option<StepResult>),
-    Status(Result<Option<String>, Failed>),
-    Peer(Result<(), Failed>),
-    Effect(Result<Applied, Failed>),
+    Status(Result<Option<String>, RequestError>),
+    Peer(Result<(), RequestError>),
+    Effect(Result<Applied, RequestError>),
 }
 
 /// What a request of the API server came to, as the operator is told.
-pub(in crate::kube) fn failed(error: ApiError) -> Failed {
+pub(in crate::kube) fn failed(error: ApiError) -> RequestError {
     let doing = "ask the API server".to_owned();
     let code = match error {
-        ApiError::Away => return Failed::Slow { doing },
+        ApiError::Away => return RequestError::Slow { doing },
         ApiError::NotFound => 404,
         ApiError::Conflict => 409,
     };
     let status = Status::failure(&format!("{error:?}"), "").with_code(code);
-    Failed::Api {
+    RequestError::Api {
         doing,
         source: Box::new(kube::Error::Api(Box::new(status))),
     }
@@ -126,14 +126,14 @@ pub(in crate::kube) struct SimDriver {
     desk: RequestQueue,
     /// As its watch has them.
     secrets: Objects<Secret>,
-    pub(in crate::kube) certificates: secure::Kept,
+    pub(in crate::kube) certificates: secure::TlsCache,
 }
 
 impl SimDriver {
     pub(in crate::kube) fn new(
         desk: &RequestQueue,
         secrets: Objects<Secret>,
-        certificates: secure::Kept,
+        certificates: secure::TlsCache,
     ) -> SimDriver {
         SimDriver {
             desk: desk.clone(),
@@ -177,13 +177,13 @@ impl Driver for SimDriver {
         context: &'a BuildContext<'a>,
         objects: &'a Members,
         memory: &'a Memory,
-    ) -> BoxFuture<'a, Result<Secured, Failed>> {
+    ) -> BoxFuture<'a, Result<TlsState, RequestError>> {
         Box::pin(async move {
             let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.desk.lock().now.0);
             let kept = &mut self.certificates;
             let secured = kept.judge(&tls::settings(), context, objects, memory, &self.secrets, now);
             let (material, requests) = match kept.or_last(secured) {
-                Secured::Ready(material, requests) => (material, requests),
+                TlsState::Ready(material, requests) => (material, requests),
                 other => return Ok(other),
             };
             if let Some((trusts, shows)) = tls::connects(&self.secrets, context.names) {
@@ -205,7 +205,7 @@ impl Driver for SimDriver {
                 let proven = self.ask(Request::Prove(addresses, tests), read).await;
                 self.certificates.have_proven(proven);
             }
-            Ok(Secured::Ready(material, requests))
+            Ok(TlsState::Ready(material, requests))
         })
     }
 
@@ -232,7 +232,7 @@ impl Driver for SimDriver {
         &'a mut self,
         resource: &'a EtcdCluster,
         status: ClusterStatus,
-    ) -> BoxFuture<'a, Result<Option<String>, Failed>> {
+    ) -> BoxFuture<'a, Result<Option<String>, RequestError>> {
         let mut next = resource.clone();
         next.status = Some(status);
         self.ask(Request::Status(Box::new(next)), |answer| match answer {
@@ -245,7 +245,7 @@ impl Driver for SimDriver {
         &'a mut self,
         peer: &'a EtcdPeer,
         status: PeerStatus,
-    ) -> BoxFuture<'a, Result<(), Failed>> {
+    ) -> BoxFuture<'a, Result<(), RequestError>> {
         let mut next = peer.clone();
         next.status = Some(status);
         self.ask(Request::Peer(Box::new(next)), |answer| match answer {
@@ -254,14 +254,14 @@ impl Driver for SimDriver {
         })
     }
 
-    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, Failed>> {
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, RequestError>> {
         self.ask(Request::Effect(Box::new(effect.clone())), |answer| match answer {
             Answer::Effect(result) => Some(result),
             _ => None,
         })
     }
 
-    fn tell<'a>(&'a mut self, _: &'a EtcdCluster, _: &'a News) -> BoxFuture<'a, ()> {
+    fn record_event<'a>(&'a mut self, _: &'a EtcdCluster, _: &'a ClusterEvent) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 

@@ -13,9 +13,9 @@ fn peer(owners: Value) -> Peer {
         "metadata": {"name": "c-0", "uid": "p", "ownerReferences": owners, "finalizers": ["theirs", CLAIM_FINALIZER]},
         "spec": {"clusterName": "c", "version": "3.6.1"},
     });
-    let seen = Seen {
+    let seen = MemberObjects {
         peers: vec![Arc::new(serde_json::from_value(peer).unwrap())],
-        ..Seen::default()
+        ..MemberObjects::default()
     };
     let objects = seen.objects(&Names::of("n", "c"), UID);
     objects.slot(Ordinal(0)).peer.unwrap()
@@ -72,10 +72,10 @@ fn what_keeps_a_set_or_a_claim_is_read() {
         })
     };
     let read = |phase| {
-        let seen = Seen {
+        let seen = MemberObjects {
             sets: vec![Arc::new(serde_json::from_value(set.clone()).unwrap())],
             claims: vec![Arc::new(serde_json::from_value(claim(phase)).unwrap())],
-            ..Seen::default()
+            ..MemberObjects::default()
         };
         seen.objects(&Names::of("n", "c"), UID).slot(Ordinal(0))
     };

@@ -98,7 +98,7 @@ fn stage_of(status: Value) -> Stage {
 #[test]
 fn on_its_way_it_says_what_keeps_it() {
     let coming = |status| match stage_of(status) {
-        Stage::Coming(why) => why,
+        Stage::Starting(why) => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(coming(json!({"phase": "Pending"})), "its pod is being made");
@@ -116,14 +116,28 @@ fn on_its_way_it_says_what_keeps_it() {
 
 #[test]
 fn at_the_gate_it_is_parked_until_it_is_told_or_only_restarts() {
-    assert_eq!(stage_of(at_the_gate(&report(Found::Empty, None))), Stage::Parked);
-    assert_eq!(stage_of(at_the_gate(&report(data(), None))), Stage::Parked);
+    assert_eq!(
+        stage_of(at_the_gate(&report(Found::Empty, None))),
+        Stage::AwaitingGoAhead
+    );
+    assert_eq!(
+        stage_of(at_the_gate(&report(data(), None))),
+        Stage::AwaitingGoAhead
+    );
     let same = report(data(), Some(("3.6.1", "config-0")));
-    assert_eq!(stage_of(at_the_gate(&same)), Stage::Passing, "a plain restart");
+    assert_eq!(stage_of(at_the_gate(&same)), Stage::Admitted, "a plain restart");
     let other = report(data(), Some(("3.6.0", "config-0")));
-    assert_eq!(stage_of(at_the_gate(&other)), Stage::Parked, "another version");
+    assert_eq!(
+        stage_of(at_the_gate(&other)),
+        Stage::AwaitingGoAhead,
+        "another version"
+    );
     let empty = report(Found::Empty, Some(("3.6.1", "config-0")));
-    assert_eq!(stage_of(at_the_gate(&empty)), Stage::Parked, "its data is gone");
+    assert_eq!(
+        stage_of(at_the_gate(&empty)),
+        Stage::AwaitingGoAhead,
+        "its data is gone"
+    );
 }
 
 #[test]
@@ -141,15 +155,15 @@ fn a_go_ahead_counts_for_its_own_pod_only() {
             cluster: None,
             served: false,
             run: None,
-            floor: Floor::default(),
+            floor: KnownProgress::default(),
         };
         let mut pod = pod(at_the_gate(&report(Found::Empty, None)));
         let annotations = pod.metadata.annotations.get_or_insert_default();
         annotations.insert(START_ANNOTATION.to_owned(), go.to_annotation());
         PodState::of(&pod).stage
     };
-    assert_eq!(told(UID), Stage::Passing);
-    assert_eq!(told("uid-0"), Stage::Parked);
+    assert_eq!(told(UID), Stage::Admitted);
+    assert_eq!(told("uid-0"), Stage::AwaitingGoAhead);
 }
 
 #[test]
@@ -164,7 +178,7 @@ fn etcd_runs_crashes_or_is_about_to() {
     let ended = json!({"terminated": {"exitCode": 1}});
     assert_eq!(
         stage_of(etcd_in(ended)),
-        Stage::Passing,
+        Stage::Admitted,
         "kubelet starts it again at once"
     );
     let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
@@ -175,7 +189,10 @@ fn etcd_runs_crashes_or_is_about_to() {
     };
     assert_eq!((exit.asked, exit.how.as_str()), (false, "exit code 2: panic: no"));
     let pull = etcd_in(json!({"waiting": {"reason": "ImagePullBackOff", "message": "gone"}}));
-    assert_eq!(stage_of(pull), Stage::Coming("ImagePullBackOff: gone".to_owned()));
+    assert_eq!(
+        stage_of(pull),
+        Stage::Starting("ImagePullBackOff: gone".to_owned())
+    );
 }
 
 #[test]
@@ -199,5 +216,5 @@ fn a_look_or_a_gate_that_fails_is_told() {
         matches!(&why, Stage::Refused(why) if why.contains("foreign data")),
         "{why:?}"
     );
-    assert_eq!(stage_of(json!({"phase": "Failed"})), Stage::Over);
+    assert_eq!(stage_of(json!({"phase": "Failed"})), Stage::Finished);
 }

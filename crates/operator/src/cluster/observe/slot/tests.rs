@@ -159,7 +159,7 @@ fn what_a_lost_node_left_does_not_hide_the_pod_that_runs() {
     let mut slot = slot(&[running.clone(), running]);
     slot.pods[0].terminating = true;
     assert!(matches!(view(&slot, &known()).process, Process::Running { .. }));
-    slot.pods[1].stage = Stage::Passing;
+    slot.pods[1].stage = Stage::Admitted;
     assert_eq!(
         view(&slot, &known()).process,
         Process::Stopping,
@@ -198,7 +198,7 @@ fn a_pod_that_its_dead_node_does_not_end_holds_up_nobody_and_is_named() {
     slot.add_pod(&pod(parked));
     (slot.pods[1].created, slot.pods[1].name) = (NOW, "c-0-fghij".to_owned());
     assert_eq!(stopping(&slot), None);
-    slot.pods[1].stage = Stage::Coming("its pod cannot be scheduled".to_owned());
+    slot.pods[1].stage = Stage::Starting("its pod cannot be scheduled".to_owned());
     assert!(stopping(&slot).is_some(), "the volume may still be there");
     // Where there is to be none, it is not waited for.
     slot.pods.truncate(1);

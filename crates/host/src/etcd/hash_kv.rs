@@ -23,7 +23,7 @@ const HASH_LIMIT: Duration = Duration::from_secs(600);
 
 /// What is to be served.
 #[derive(Debug, Clone, Copy)]
-pub struct Serve<'a> {
+pub struct HashKvRequest<'a> {
     pub data_dir: &'a Path,
     /// An empty directory of this user's alone, to run in.
     pub work: &'a Path,
@@ -35,7 +35,7 @@ pub struct Serve<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct HashKv {
     pub hash: u32,
     /// With history compacted up to there; -1 if never.
     pub compact_revision: i64,
@@ -51,7 +51,7 @@ struct Answer {
 }
 
 /// Starts etcd, asks it, ends it.
-pub fn serve(wanted: &Serve<'_>, places: &Places, progress: &Progress) -> Result<Said, Error> {
+pub fn hash_kv_of(wanted: &HashKvRequest<'_>, places: &Places, progress: &Progress) -> Result<HashKv, Error> {
     let etcd = find_etcd_for(wanted.minor, places)?;
     let private = SandboxedEtcd {
         etcd: &etcd,
@@ -71,7 +71,7 @@ pub fn serve(wanted: &Serve<'_>, places: &Places, progress: &Progress) -> Result
     let answer: Answer = serde_json::from_slice(&answer)
         .map_err(|error| failed(format!("cannot parse its HashKV response: {error}")))?;
     running.end(&failed)?;
-    Ok(Said {
+    Ok(HashKv {
         hash: answer.hash,
         compact_revision: answer.compact_revision,
         by: etcd,

@@ -11,14 +11,14 @@ use std::time::Duration;
 use quorate_core::reason::StatusReason;
 
 use crate::requests::apply::Applied;
-use crate::requests::effect::{Effect, News};
+use crate::requests::effect::{ClusterEvent, Effect};
 
 /// No effect takes longer: the Lease must hold for this long when it begins.
 pub const EFFECT_LIMIT: Duration = Duration::from_secs(8);
 
 /// Why a pass came to nothing, or not to all that it should have.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
+pub enum RequestError {
     /// The API server did not do as asked.
     #[error("{doing}")]
     Api {
@@ -31,14 +31,14 @@ pub enum Failed {
     Slow { doing: String },
     /// These failed, each for itself; the rest of the pass was done.
     #[error("{} requests failed", .0.len())]
-    Some(Vec<Failed>),
+    Some(Vec<RequestError>),
 }
 
-impl Failed {
+impl RequestError {
     /// The first of all that failed.
-    fn first(&self) -> &Failed {
+    fn first(&self) -> &RequestError {
         match self {
-            Failed::Some(all) => all.first().map_or(self, Failed::first),
+            RequestError::Some(all) => all.first().map_or(self, RequestError::first),
             one => one,
         }
     }
@@ -54,27 +54,31 @@ impl Failed {
 
     /// Did the API server answer that it will not?
     pub fn is_refusal(&self) -> bool {
-        matches!(self.first(), Failed::Api { source, .. } if matches!(**source, kube::Error::Api(_)))
+        matches!(self.first(), RequestError::Api { source, .. } if matches!(**source, kube::Error::Api(_)))
     }
 
     /// Was it a conflict with someone else's change, and nothing else? The next try begins with that change.
     fn is_conflict(&self) -> bool {
         match self {
-            Failed::Api { source, .. } => crate::requests::apply::is(source, 409),
-            Failed::Slow { .. } => false,
-            Failed::Some(all) => all.iter().all(Failed::is_conflict),
+            RequestError::Api { source, .. } => crate::requests::apply::is(source, 409),
+            RequestError::Slow { .. } => false,
+            RequestError::Some(all) => all.iter().all(RequestError::is_conflict),
         }
     }
 
     /// For people, in the API server's own words.
-    pub fn told(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
-            Failed::Api { doing, source } => match &**source {
+            RequestError::Api { doing, source } => match &**source {
                 kube::Error::Api(status) => format!("{doing}: {}", status.message),
                 other => format!("{doing}: {}", chain(other)),
             },
-            Failed::Slow { .. } => self.to_string(),
-            Failed::Some(all) => all.iter().map(Failed::told).collect::<Vec<_>>().join("; "),
+            RequestError::Slow { .. } => self.to_string(),
+            RequestError::Some(all) => all
+                .iter()
+                .map(RequestError::message)
+                .collect::<Vec<_>>()
+                .join("; "),
         }
     }
 }
@@ -97,29 +101,29 @@ fn chain(error: &dyn Error) -> String {
 pub(crate) async fn in_time<T>(
     doing: impl Into<String>,
     asked: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Failed> {
+) -> Result<T, RequestError> {
     let doing = doing.into();
     match tokio::time::timeout(EFFECT_LIMIT, asked).await {
-        Ok(answer) => answer.map_err(|source| Failed::Api {
+        Ok(answer) => answer.map_err(|source| RequestError::Api {
             doing,
             source: Box::new(source),
         }),
-        Err(_) => Err(Failed::Slow { doing }),
+        Err(_) => Err(RequestError::Slow { doing }),
     }
 }
 
 /// What came of asking.
 #[derive(Debug, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestResults<'a> {
     /// The names of objects for which not all was done.
     pub(crate) left: BTreeSet<&'a str>,
     /// What was to be made and was there already, or to be deleted and was not as it was seen.
     not_done: BTreeSet<String>,
-    pub(crate) failures: Vec<Failed>,
+    pub(crate) failures: Vec<RequestError>,
     silent: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestResults<'a> {
     /// Is this to be asked for? Not after one that failed for the same object, for it may rely on it; and not of somebody
     /// who does not answer.
     pub(crate) fn is_open(&mut self, effect: &'a Effect) -> bool {
@@ -130,7 +134,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Takes in what asking for an effect came to: nothing, if it was not asked for.
-    pub(crate) fn take(&mut self, effect: &'a Effect, came_to: Result<Option<Applied>, Failed>) {
+    pub(crate) fn take(&mut self, effect: &'a Effect, came_to: Result<Option<Applied>, RequestError>) {
         match came_to {
             Ok(Some(did)) => return self.add(effect, did),
             Ok(None) => {}
@@ -155,7 +159,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Did what this tells of happen?
-    pub(crate) fn did(&self, news: &News) -> bool {
+    pub(crate) fn did(&self, news: &ClusterEvent) -> bool {
         let (kind, name) = &news.about;
         !self.left.contains(name.as_str()) && !self.not_done.contains(&format!("{kind} {name}"))
     }
@@ -163,7 +167,7 @@ impl<'a> Asked<'a> {
 
 /// What is wrong with a cluster's requests, from pass to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ApiFailures {
     reason: &'static str,
     text: String,
     conflict: bool,
@@ -171,19 +175,19 @@ pub struct Trouble {
     times: u32,
 }
 
-impl Trouble {
+impl ApiFailures {
     /// A pass has failed. Out: an event, if there is news for people in it.
-    pub fn add(&mut self, failed: &Failed, cluster: &str) -> Option<News> {
+    pub fn add(&mut self, failed: &RequestError, cluster: &str) -> Option<ClusterEvent> {
         let before = self.shown().map(|(_, text)| text.to_owned());
-        *self = Trouble {
+        *self = ApiFailures {
             reason: failed.reason(),
-            text: failed.told(),
+            text: failed.message(),
             conflict: failed.is_conflict(),
             times: self.times.saturating_add(1),
         };
         let (reason, text) = self.shown()?;
         let new = before.as_deref() != Some(text) && failed.is_refusal();
-        new.then(|| News::warning(reason, ("EtcdCluster", cluster), text.to_owned()))
+        new.then(|| ClusterEvent::warning(reason, ("EtcdCluster", cluster), text.to_owned()))
     }
 
     /// What people should see: a reason and a text.
@@ -199,8 +203,8 @@ mod tests {
     use crate::requests::effect::Kind;
     use kube::core::Status;
 
-    fn refused(code: u16, message: &str) -> Failed {
-        Failed::Api {
+    fn refused(code: u16, message: &str) -> RequestError {
+        RequestError::Api {
             doing: "create PersistentVolumeClaim c-0".to_owned(),
             source: Box::new(kube::Error::Api(Box::new(
                 Status::failure(message, "Forbidden").with_code(code),
@@ -216,9 +220,12 @@ mod tests {
         }
     }
 
-    fn asked(effects: &[Effect], bad: fn(&Effect) -> Option<Failed>) -> (Vec<String>, Vec<String>, usize) {
+    fn asked(
+        effects: &[Effect],
+        bad: fn(&Effect) -> Option<RequestError>,
+    ) -> (Vec<String>, Vec<String>, usize) {
         let mut applied = Vec::new();
-        let mut asked = Asked::default();
+        let mut asked = RequestResults::default();
         for effect in effects {
             if asked.is_open(effect) {
                 applied.push(effect.to_string());
@@ -245,7 +252,7 @@ mod tests {
         );
         assert_eq!((left, failures), (vec!["c-0".to_owned()], 1));
         let silent = |_: &Effect| {
-            Some(Failed::Slow {
+            Some(RequestError::Slow {
                 doing: "delete".to_owned(),
             })
         };
@@ -260,9 +267,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_shown_in_the_api_servers_words_until_it_is_over() {
-        let mut trouble = Trouble::default();
+        let mut trouble = ApiFailures::default();
         assert_eq!(trouble.shown(), None);
-        let failed = Failed::Some(vec![refused(403, "exceeded quota: storage")]);
+        let failed = RequestError::Some(vec![refused(403, "exceeded quota: storage")]);
         let news = trouble.add(&failed, "c").unwrap();
         assert!(news.warning);
         let text = "create PersistentVolumeClaim c-0: exceeded quota: storage";
@@ -273,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_conflict_shows_only_when_it_does_not_heal() {
-        let mut trouble = Trouble::default();
+        let mut trouble = ApiFailures::default();
         assert_eq!(
             trouble.add(&refused(409, "the object has been modified"), "c"),
             None
@@ -289,9 +296,9 @@ mod tests {
 
     #[test]
     fn silence_is_shown_but_is_no_event() {
-        let mut trouble = Trouble::default();
+        let mut trouble = ApiFailures::default();
         let doing = "create Service c".to_owned();
-        assert_eq!(trouble.add(&Failed::Slow { doing }, "c"), None);
+        assert_eq!(trouble.add(&RequestError::Slow { doing }, "c"), None);
         assert_eq!(trouble.shown().map(|s| s.0), Some("NoAnswer"));
     }
 }

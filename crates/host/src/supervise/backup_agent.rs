@@ -57,7 +57,7 @@ impl BackupStatus {
 }
 
 #[derive(Debug)]
-pub(crate) struct Companion {
+pub(crate) struct BackupAgent {
     launcher: PathBuf,
     root: Root,
     wanted: Option<BackupSettings>,
@@ -71,9 +71,9 @@ pub(crate) struct Companion {
     ended: Option<String>,
 }
 
-impl Companion {
-    pub(crate) fn new(launcher: PathBuf, root: Root) -> Companion {
-        Companion {
+impl BackupAgent {
+    pub(crate) fn new(launcher: PathBuf, root: Root) -> BackupAgent {
+        BackupAgent {
             launcher,
             root,
             wanted: None,
@@ -263,20 +263,20 @@ mod tests {
     const STUBBORN: &str = "#!/bin/sh\ntrap '' TERM\necho \"$@\"\nwhile :; do sleep 0.1; done\n";
 
     async fn tend_until(
-        companion: &mut Companion,
+        backup_agent: &mut BackupAgent,
         wanted: Option<&BackupSettings>,
-        so: impl Fn(&Companion) -> bool,
+        so: impl Fn(&BackupAgent) -> bool,
     ) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !so(companion) {
-            assert!(Instant::now() < deadline, "{companion:#?}");
+        while !so(backup_agent) {
+            assert!(Instant::now() < deadline, "{backup_agent:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
-            companion.tend(wanted, true);
+            backup_agent.tend(wanted, true);
         }
     }
 
-    fn pid(companion: &Companion) -> Option<u32> {
-        companion.running.as_ref().and_then(|(child, _)| child.id())
+    fn pid(backup_agent: &BackupAgent) -> Option<u32> {
+        backup_agent.running.as_ref().and_then(|(child, _)| child.id())
     }
 
     /// One that does not end is not waited for; it is killed when its time is over, and no second one runs beside it.
@@ -288,9 +288,9 @@ mod tests {
         let launcher = dir.path().join("agent");
         fs::write(&launcher, STUBBORN).unwrap();
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o700)).unwrap();
-        let mut companion = Companion::new(launcher, root.clone());
+        let mut backup_agent = BackupAgent::new(launcher, root.clone());
         // So long that it is not over by itself.
-        companion.stop_limit = Duration::from_secs(3600);
+        backup_agent.stop_limit = Duration::from_secs(3600);
         let [one, two] = ["file:///one", "file:///two"].map(|url| BackupSettings {
             url: Some(url.to_owned()),
             schedule: None,
@@ -300,18 +300,18 @@ mod tests {
         let log = root.log_of("backup");
         let said = |text: &'static str| {
             let log = log.clone();
-            move |_: &Companion| fs::read_to_string(&log).is_ok_and(|said| said.contains(text))
+            move |_: &BackupAgent| fs::read_to_string(&log).is_ok_and(|said| said.contains(text))
         };
-        tend_until(&mut companion, Some(&one), said("file:///one")).await;
-        let first = pid(&companion).unwrap();
-        let news = companion.tend(Some(&two), true).unwrap();
+        tend_until(&mut backup_agent, Some(&one), said("file:///one")).await;
+        let first = pid(&backup_agent).unwrap();
+        let news = backup_agent.tend(Some(&two), true).unwrap();
         assert!(news.contains("started anew"), "{news}");
-        assert_eq!(companion.tend(Some(&two), true), None);
-        assert_eq!(pid(&companion), Some(first));
-        companion.stopping = Some(Instant::now());
-        tend_until(&mut companion, Some(&two), said("file:///two")).await;
-        assert_ne!(pid(&companion), Some(first));
-        let status = companion.status().unwrap();
+        assert_eq!(backup_agent.tend(Some(&two), true), None);
+        assert_eq!(pid(&backup_agent), Some(first));
+        backup_agent.stopping = Some(Instant::now());
+        tend_until(&mut backup_agent, Some(&two), said("file:///two")).await;
+        assert_ne!(pid(&backup_agent), Some(first));
+        let status = backup_agent.status().unwrap();
         assert_eq!(
             (status.restarts, status.ended),
             (1, None),
@@ -319,23 +319,26 @@ mod tests {
         );
 
         // No longer wanted.
-        let news = companion.tend(None, true).unwrap();
+        let news = backup_agent.tend(None, true).unwrap();
         assert!(news.contains("is stopped"), "{news}");
-        companion.stopping = Some(Instant::now());
-        tend_until(&mut companion, None, |companion| companion.running.is_none()).await;
+        backup_agent.stopping = Some(Instant::now());
+        tend_until(&mut backup_agent, None, |backup_agent| {
+            backup_agent.running.is_none()
+        })
+        .await;
 
         // Its log is bounded while it runs, too.
-        tend_until(&mut companion, Some(&one), |companion| {
-            companion.running.is_some()
+        tend_until(&mut backup_agent, Some(&one), |backup_agent| {
+            backup_agent.running.is_some()
         })
         .await;
         let file = OpenOptions::new().write(true).open(&log).unwrap();
         file.set_len(20 << 20).unwrap();
-        companion.bound_log().unwrap();
+        backup_agent.bound_log().unwrap();
         assert!(log.metadata().unwrap().len() < 1 << 20);
-        companion.ask_to_stop();
-        companion.stopping = Some(Instant::now());
-        companion.stop().await;
-        assert!(companion.running.is_none());
+        backup_agent.ask_to_stop();
+        backup_agent.stopping = Some(Instant::now());
+        backup_agent.stop().await;
+        assert!(backup_agent.running.is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! A plan spoilt on purpose: the path of a refusal by the second opinion, which no plan of the real planner takes.
+//! A plan spoilt on purpose: the path of a refusal by the safety check, which no plan of the real planner takes.
 //!
 //! In: a plan about to be checked. Out: the block a user would see. Never: a spoilt plan that is carried out.
 
@@ -46,7 +46,7 @@ impl World {
         true
     }
 
-    /// The second opinion must refuse it, and the refusal is shown as a block.
+    /// The safety check must refuse it, and the refusal is shown as a block.
     pub(super) fn refuse_spoilt(
         &mut self,
         me: &mut Executor,
@@ -74,7 +74,7 @@ impl World {
             ..Plan::default()
         };
         self.coverage.plan(&refused);
-        self.say(me, &refused);
+        self.log_plan(me, &refused);
     }
 }
 
