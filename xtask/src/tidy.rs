@@ -10,6 +10,7 @@ mod file_length;
 mod file_names;
 mod leftovers;
 mod licences;
+mod named_files;
 mod panic_profile;
 mod pure_crates;
 mod sources;
@@ -27,6 +28,7 @@ pub fn run() -> Result<()> {
         ("pure crates", pure_crates::check(&workspace.normal)),
         ("file length", file_length::check(&files)),
         ("file names", file_names::check(&files)),
+        ("named files", named_files::check(&files)),
         ("banned text", banned_text::check(&files)),
         ("leftovers", leftovers::check(&files)),
         ("doc comments", doc_comments::check(&files)),
