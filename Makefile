@@ -111,7 +111,7 @@ e2e-kube: host tools tools-kube build-tests ## the operator on a real Kubernetes
 	$(ON_KUBE); cargo xtask suite e2e-kube --jobs 2
 
 .PHONY: nightly
-nightly: host tools tools-stores tools-etcdbr tools-kube ## everything in full; hours; PARTS="host seeds sim fuzz kube release"
+nightly: host tools tools-stores tools-etcdbr tools-kube ## everything in full; hours; PARTS="host seeds sim fuzz kube nodes release"
 	@scripts/nightly $(PARTS)
 
 .PHONY: sim

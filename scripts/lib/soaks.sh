@@ -4,10 +4,10 @@
 # Command: run from the repository's root.
 # shellcheck shell=bash
 
-HOST_CODE='crates/api/src crates/cli/src crates/client/src crates/core/src crates/datadir/src crates/host/src crates/pki/src crates/wire/src'
+HOST_CODE='crates/api/src crates/backup/src crates/cli/src crates/client/src crates/core/src crates/datadir/src crates/host/src crates/pki/src crates/wire/src'
 BACKUP_CODE='crates/backup/src crates/cli/src crates/client/src crates/datadir/src crates/wire/src'
 DATA_CODE='crates/datadir/src crates/wire/src'
-KUBE_CODE='crates/api/src crates/client/src crates/core/src crates/operator/src crates/pki/src crates/pod/src'
+KUBE_CODE='crates/api/src crates/client/src crates/core/src crates/datadir/src crates/operator/src crates/pki/src crates/pod/src crates/wire/src'
 CLIENTS='tests/src/clients.rs tests/src/cluster.rs tests/src/history.rs tests/src/torture.rs tests/src/verdict.rs'
 
 soak_table() {
@@ -26,7 +26,7 @@ dead-members | $DATA_CODE crates/host/src crates/host/tests/dead_members | QUORA
 backup      | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup.rs | QUORATE_BACKUP_SECONDS=300 QUORATE_BACKUP_RESTORES=1000 cargo xtask suite e2e-host --log soak --show --minutes 60 --jobs 1 host::backup::
 backup-damage | $BACKUP_CODE tests/src/backup.rs tests/src/backup tests/tests/host/backup_damage.rs | QUORATE_DAMAGES=1000 cargo xtask suite e2e-host --log soak --show --minutes 60 host::backup_damage
 bench-backup | $BACKUP_CODE tests/src/measure.rs tests/benches/backup Cargo.toml | make -s bench-backup
-bench-kube  | $KUBE_CODE tests/benches/kube.rs Cargo.toml | make -s bench-kube
+bench-kube  | $KUBE_CODE crates/cli/src tests/benches/kube.rs Cargo.toml | make -s bench-kube
 bench       | $HOST_CODE $CLIENTS tests/benches/host.rs Cargo.toml | make -s bench-host
 bench-data  | $DATA_CODE crates/cli/src tests/src/measure.rs tests/benches/data.rs Cargo.toml | make -s bench-data
 matrix      | $DATA_CODE crates/datadir/tests/matrix | QUORATE_MATRIX=full cargo test -q --profile sim -p quorate-datadir --test matrix -- --nocapture

@@ -84,6 +84,12 @@ pub fn oldest_and_newest() -> Vec<String> {
 /// A program of a cached version: `etcd`, `etcdctl`, or `etcdutl` (since 3.5).
 pub fn binary(version: &str, program: &str) -> PathBuf {
     let path = cache().join("etcd").join(version).join(program);
-    assert!(path.exists(), "{} is missing: run `make tools`", path.display());
+    // Written last, once the build was checked.
+    let whole = path.with_file_name("VERIFIED").exists();
+    assert!(
+        path.exists() && whole,
+        "{} is missing: run `make tools`",
+        path.display()
+    );
     path
 }

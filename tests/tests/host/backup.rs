@@ -309,7 +309,13 @@ fn a_restored_cluster_goes_on_in_the_same_archive() {
         if list["timelines"].as_array().is_some_and(|all| all.len() == 2) && end(&list) >= after.revision {
             break list;
         }
-        assert!(began.elapsed() < PATIENCE, "{list}\n{}", agent.said());
+        let wanted = after.revision;
+        let late = began.elapsed() >= PATIENCE;
+        assert!(
+            !late,
+            "no second timeline to revision {wanted}: {list}\n{}",
+            agent.said()
+        );
         std::thread::sleep(Duration::from_millis(200));
     };
     let parent = &list["timelines"][1]["parent"];

@@ -139,7 +139,7 @@ fn await_reach(url: &str, revision: i64, agent: &Agent) {
         }
         assert!(
             began.elapsed() < Duration::from_secs(60),
-            "{list}\n{}",
+            "revision {revision} is not archived: {list}\n{}",
             agent.said()
         );
         std::thread::sleep(Duration::from_millis(50));

@@ -96,7 +96,7 @@ fn the_tour_is_true() {
         }
         assert!(
             began.elapsed() < quorate_tests::cluster::PATIENCE,
-            "{}",
+            "the tour's members are not healthy: {}",
             String::from_utf8_lossy(&status.stderr)
         );
         std::thread::sleep(std::time::Duration::from_millis(50));

@@ -103,6 +103,11 @@ fn announce(outcome: Option<&Outcome>, done: usize, all: usize) {
     let _ = out.flush();
 }
 
+/// Properties are tried with the same values each time, unless the caller asks for others.
+fn property_seed() -> String {
+    std::env::var("PROPTEST_RNG_SEED").unwrap_or_else(|_| "1".to_owned())
+}
+
 fn run_one(turn: &Turn, logs: &Path, limit: Duration) -> Result<Outcome> {
     let title = turn.test.title();
     let log = logs.join(format!("{}.{}.log", title.replace("::", "."), turn.round));
@@ -115,6 +120,7 @@ fn run_one(turn: &Turn, logs: &Path, limit: Duration) -> Result<Outcome> {
         .args(["--exact", &turn.test.name, "--nocapture", "--test-threads=1"])
         .current_dir(&turn.test.program.directory)
         .env("CARGO_MANIFEST_DIR", &turn.test.program.directory)
+        .env("PROPTEST_RNG_SEED", property_seed())
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(errors)

@@ -1,4 +1,5 @@
-//! Crates come from the public registry or from this repository: not from git, and not from another registry.
+//! Crates come from the public registry or from this repository: not from git, not from another registry, and not in any
+//! version that there happens to be.
 
 use super::sources::Source;
 
@@ -19,6 +20,12 @@ pub fn check(files: &[Source]) -> Vec<String> {
             }
         }
     }
+    for file in files.iter().filter(|file| file.file_name() == "Cargo.toml") {
+        let any = |(_, line): &(usize, String)| line.contains("\"*\"") && !line.starts_with('[');
+        let anything = file.lines().into_iter().filter(any);
+        breaches
+            .extend(anything.map(|(number, _)| format!("{}:{number}: a crate of any version", file.path)));
+    }
     breaches
 }
 
@@ -37,5 +44,12 @@ mod tests {
             found,
             ["fuzz/Cargo.lock:2: a crate from \"git+https://example.com/x#1\""]
         );
+    }
+
+    #[test]
+    fn knows_a_version_that_could_be_any() {
+        let text = "[profile.dev.package.\"*\"]\na = \"1\"\nb = { version = \"*\" }\n";
+        let found = check(&[Source::of("Cargo.toml", text)]);
+        assert_eq!(found, ["Cargo.toml:3: a crate of any version"]);
     }
 }

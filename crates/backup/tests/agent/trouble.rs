@@ -327,7 +327,8 @@ async fn agents_meet() {
     let revision = puts(&endpoint, 5).await;
     let deadline = tokio::time::Instant::now() + crate::world::PATIENCE;
     while one.board.status().archived.max(two.board.status().archived) < Some(revision) {
-        assert!(tokio::time::Instant::now() < deadline);
+        let late = tokio::time::Instant::now() >= deadline;
+        assert!(!late, "neither of the others has archived revision {revision}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     one.kill().await;

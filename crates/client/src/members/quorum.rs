@@ -189,12 +189,8 @@ mod tests {
 
     #[tokio::test]
     async fn dead_members_are_facts() {
-        // A port that was just given back: nothing listens there.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        // A leased port: nothing listens there.
+        let port = quorate_testkit::free_port();
         let url = format!("http://127.0.0.1:{port}");
         let endpoint = Endpoint::connect_lazy(&url, None, Timeouts::default()).unwrap();
         let view = QuorumView::ask(

@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn a_listener_is_found_by_its_port() {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = socket.local_addr().unwrap().port();
+        let port = quorate_testkit::free_port();
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         assert!(port_is_free(port).is_err());
         assert_eq!(of_port(port).unwrap().pid, std::process::id());
         drop(socket);
