@@ -1,6 +1,6 @@
 //! A host cluster seen from another process: who runs it, how it is, and how to stop it.
 //!
-//! In: a root. Out: what its files say, each claim proved before it is with_freshness: a supervisor runs only if a descriptor
+//! In: a root. Out: what its files say, each claim proved before it is believed: a supervisor runs only if a descriptor
 //! of its own process holds the lock. Never: a signal to a process that is not proved to be the supervisor or a member.
 
 use std::fs::{File, OpenOptions};

@@ -55,7 +55,7 @@ pub struct Status {
     pub stale: bool,
 }
 
-/// A status this old, while a supervisor runs, is not to be with_freshness: it is written anew every few seconds.
+/// A status this old, while a supervisor runs, is stale: it is rewritten every few seconds.
 pub const STALE: Duration = Duration::from_secs(15);
 
 impl Status {

@@ -251,6 +251,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         // sleeps, so the clock counts too.
         let now = now().max(observed.at + began.elapsed());
         self.spec.fallback = self.ground.fallback(self.spec.manifest.as_deref()).map(|f| f.1);
+        self.spec.frozen = self.manifest.frozen();
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
         let named = |ordinal| self.ground.name(ordinal);
         event_log::standing(&self.spec.name, named, &plan, &mut self.standing);
@@ -461,9 +462,9 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.problems.upkeep = problem(looked).into_iter().map(wrong).collect();
     }
 
-    /// What the manifest says that cannot be: it is broken, or asks to change what was decided for good.
+    /// What the manifest says that cannot be: it asks to change what was decided for good.
     fn judge_manifest(&mut self) {
-        self.problems.manifest = self.manifest.fault.iter().cloned().collect();
+        self.problems.manifest.clear();
         if self.ground.cluster.tls != self.ground.journal.tls {
             let text = "spec.tls cannot be changed on a cluster that exists; it stays as it was".to_owned();
             self.problems.manifest.push(text);
@@ -478,9 +479,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         let moved = first
             .is_some_and(|has| differs(host.client_port, has.client) || differs(host.peer_port, has.peer));
         if moved && self.ground.journal.memory.bootstrap.is_some() {
-            let text = "spec.host: ports cannot be changed on a cluster that exists; they stay as they were"
-                .to_owned();
-            self.problems.manifest.push(text);
+            let text = "spec.host: ports cannot be changed on a cluster that exists; they stay as they were";
+            self.problems.manifest.push(text.to_owned());
         }
     }
 

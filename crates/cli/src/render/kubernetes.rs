@@ -6,7 +6,7 @@
 //! or encrypted by the API server: "k8s:enc:PROVIDER:…", of which nothing is known
 //! ```
 //!
-//! In: a value. Out: what it is, where it is one. Never: more read than that; a length with_freshness that is not there.
+//! In: a value. Out: what it is, where it is one. Never: more read than that; a length believed that is not there.
 
 use serde::{Deserialize, Serialize};
 

@@ -248,7 +248,7 @@ impl CertKeeper<'_> {
                 let identity = self.issue(next)?;
                 self.tls(cas.bundle(), identity).map(Some)
             }
-            // Whoever is with_freshness by one that trusts the new CA alone shows a certificate of it.
+            // Whoever is trusted by one that trusts the new CA alone shows a certificate of it.
             (Stage::Retiring, _, Some(signer)) => {
                 let identity = self.issue(signer)?;
                 self.tls(signer.pem().cert.clone(), identity).map(Some)

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use quorate_api::{Cluster, Ground};
 use quorate_core::Spec;
 use quorate_core::memory::Memory;
-use quorate_core::model::Version;
+use quorate_core::model::{Frozen, Version};
+use quorate_core::plan::BlockReason;
 use quorate_datadir::durable;
 use sha2::{Digest, Sha256};
 
@@ -33,7 +34,7 @@ pub(crate) struct Manifest {
     /// What to know about it.
     pub(crate) warnings: Vec<String>,
     /// Why the file as it is now is not in force.
-    pub(crate) fault: Option<String>,
+    fault: Option<String>,
 }
 
 /// Enough of a file's metadata to notice an edit.
@@ -58,6 +59,13 @@ impl Manifest {
             warnings,
             fault: None,
         })
+    }
+
+    /// While the file is not in force nothing is changed, and what is lost is healed by the last good one.
+    pub(crate) fn frozen(&self) -> Option<Frozen> {
+        let detail = self.fault.clone()?;
+        let reason = BlockReason::Invalid;
+        Some(Frozen { reason, detail })
     }
 
     /// Where it is, absolute.

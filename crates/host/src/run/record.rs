@@ -1,6 +1,6 @@
 //! `run/<name>.json`: the process of a member, written by its launcher just before it becomes etcd.
 //!
-//! In and out: one small file. A record is a claim, to be proved by [`Record::lives`] before it is with_freshness.
+//! In and out: one small file. A record is a claim, to be proved by [`Record::lives`] before it is believed.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -99,9 +99,10 @@ fn a_broken_edit_of_the_manifest_changes_nothing_and_is_shown() {
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("replicas: 1", "replicas: many");
-        let told = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("spec.replicas"));
+        let told = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.detail.contains("spec.replicas"));
         let shown = place.until("shown", told).await;
-        assert_eq!(shown.spec.replicas, 1);
+        assert_eq!((shown.spec.replicas, shown.ready), (1, false));
+        assert_eq!(shown.blocks[0].reason, "Invalid");
         place.edit_manifest("replicas: many", "replicas: 1");
         place.until("mended", |s| !told(s) && s.ready).await;
         up.down().await;

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 use quorate_api::Cluster;
 use quorate_api::crd::{ClusterStatus, EtcdCluster};
@@ -31,6 +32,7 @@ use super::upkeep::{release, upkeep};
 use crate::names::Names;
 use crate::requests::api_errors::{ApiFailures, RequestError};
 use crate::requests::ask::{ask, ask_each};
+use crate::requests::effect::ClusterEvent;
 use crate::requests::events::{done_by_etcd, new_blocks};
 use crate::runtime::schedule::SOONEST;
 use crate::tls::secure::TlsState;
@@ -247,7 +249,14 @@ async fn hold(
     let last = resource.status.clone().unwrap_or_default();
     let next = held(&last, (reason, why), resource.metadata.generation, driver.now());
     if next != last && driver.covers() {
+        let blocked = |c: &&Condition| c.type_ == "Blocked" && c.status == "True" && c.reason == reason;
+        let new = last.conditions.iter().find(blocked).is_none();
         store(driver, resource, next, kept).await?;
+        if new {
+            let about = ("EtcdCluster", resource.name_any());
+            let event = ClusterEvent::warning(reason, (about.0, &about.1), why.to_owned());
+            driver.record_event(resource, &event).await;
+        }
     }
     Ok(Some(AT_REST))
 }
@@ -459,7 +468,7 @@ impl Pass<'_> {
             let result = match driver.change(step, observed).await {
                 Some(result) => {
                     if result == StepResult::Done
-                        && let Some(news) = done_by_etcd(self.names, step, memory)
+                        && let Some(news) = done_by_etcd(self.names, step, (&self.spec, plan), memory)
                     {
                         driver.record_event(self.resource, &news).await;
                     }
@@ -498,7 +507,13 @@ fn is_stale(step: &Step, observed: &Observed, now: Time) -> bool {
     let disturbs = step.changes_membership()
         || matches!(
             step,
-            Step::Stop { .. } | Step::SetAside { .. } | Step::MoveLeader { .. } | Step::Resize { .. }
+            Step::Stop { .. }
+                | Step::SetAside { .. }
+                | Step::Withdraw { .. }
+                | Step::Discard { .. }
+                | Step::Grow { .. }
+                | Step::MoveLeader { .. }
+                | Step::Resize { .. }
         );
     disturbs && !Guards::all().view(observed, now)
 }
@@ -529,6 +544,8 @@ mod tests {
         };
         assert!(!is_stale(&moves, &observed, Time(6_000)));
         assert!(is_stale(&moves, &observed, Time(6_001)));
+        let withdraws = Step::Withdraw { ordinal: Ordinal(0) };
+        assert!(is_stale(&withdraws, &observed, Time(6_001)));
         let harmless = Step::DropAside {
             ordinal: Ordinal(0),
             keep: 2,

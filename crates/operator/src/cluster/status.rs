@@ -78,7 +78,7 @@ impl StatusInput<'_> {
 
     fn members(&self, last: &[MemberStatus]) -> Vec<MemberStatus> {
         let Some(quorum) = &self.observed.quorum else {
-            return last.to_vec();
+            return unserved(last, Some(false));
         };
         let member = |m: &quorate_core::model::Listed| {
             let answer = self.answer(m.id);
@@ -291,10 +291,22 @@ pub fn held(
     };
     let new = [holds("Ready", Some(false)), quorate, holds("Blocked", Some(true))];
     ClusterStatus {
+        ready_replicas: None,
+        members: unserved(&last.members, None),
         conditions: replaced(&last.conditions, new, generation, now),
         observed_generation: generation,
         ..last.clone()
     }
+}
+
+/// The members as they were last seen, of which none is known to serve or to lead.
+fn unserved(last: &[MemberStatus], healthy: Option<bool>) -> Vec<MemberStatus> {
+    let unserved = |member: &MemberStatus| MemberStatus {
+        healthy,
+        leader: healthy,
+        ..member.clone()
+    };
+    last.iter().map(unserved).collect()
 }
 
 /// The status of an EtcdPeer whose EtcdCluster does not exist.
@@ -328,8 +340,15 @@ pub fn refused(
     generation: Option<i64>,
     now: jiff::Timestamp,
 ) -> ClusterStatus {
+    let (reason, text) = trouble;
+    let unready = Holds {
+        kind: "Ready",
+        status: Some(false),
+        reason,
+        message: text.to_owned(),
+    };
     ClusterStatus {
-        conditions: replaced(&last.conditions, [troubled(trouble)], generation, now),
+        conditions: replaced(&last.conditions, [unready, troubled(trouble)], generation, now),
         ..last.clone()
     }
 }
@@ -448,7 +467,34 @@ mod tests {
             next.conditions[2].last_transition_time.0, before,
             "it was False before"
         );
-        assert_eq!(next.conditions[..2], last.conditions[..2]);
+        assert_eq!(
+            (&*next.conditions[0].type_, &*next.conditions[0].status),
+            ("Ready", "False")
+        );
+        assert_eq!(next.conditions[1], last.conditions[1]);
+    }
+
+    #[test]
+    fn members_that_nobody_hears_are_not_shown_as_healthy() {
+        let member = MemberStatus {
+            name: "c-0".to_owned(),
+            healthy: Some(true),
+            leader: Some(true),
+            ..MemberStatus::default()
+        };
+        let last = ClusterStatus {
+            members: vec![member],
+            ready_replicas: Some(1),
+            ..ClusterStatus::default()
+        };
+        let next = held(&last, ("Invalid", "why"), Some(1), jiff::Timestamp::UNIX_EPOCH);
+        assert_eq!((next.ready_replicas, next.members[0].healthy), (None, None));
+        let unheard = unserved(&last.members, Some(false));
+        assert_eq!(
+            (unheard[0].healthy, unheard[0].leader),
+            (Some(false), Some(false))
+        );
+        assert_eq!(unheard[0].name, "c-0");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use quorate_api::GROUP;
 
 use super::deployment::labels;
 use super::{NAME, Settings};
-use crate::webhook::CONFIGURATION;
+use crate::webhook::{CONFIGURATION, SERVICE};
 
 /// What is only watched.
 const SEE: [&str; 2] = ["list", "watch"];
@@ -109,15 +109,22 @@ pub(super) fn cluster_role_binding(settings: &Settings) -> ClusterRoleBinding {
     }
 }
 
-/// Rights in the operator's own namespace: the Lease that says which of its pods works.
+/// Rights in the operator's own namespace: the Lease that says which of its pods works, and the Secret of the webhook's
+/// certificate, where no other right to Secrets covers it.
 pub(super) fn role(settings: &Settings) -> Role {
+    let lease = rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]);
+    let mut rules = vec![lease];
+    if settings.webhook && settings.watch_namespace.is_some() {
+        let own = PolicyRule {
+            resource_names: Some(vec![SERVICE.to_owned()]),
+            ..rule("", &["secrets"], &["list", "watch", "patch", "delete"])
+        };
+        // What is yet to be made has no name that a rule could know.
+        rules.extend([own, rule("", &["secrets"], &["create"])]);
+    }
     Role {
         metadata: in_namespace(settings),
-        rules: Some(vec![rule(
-            "coordination.k8s.io",
-            &["leases"],
-            &["get", "create", "update"],
-        )]),
+        rules: Some(rules),
     }
 }
 

@@ -116,6 +116,19 @@ fn one_namespace_is_all_it_has_rights_in() {
     };
     let rules = &of_kind(&super::tests::documents(&webhook), "ClusterRole")["rules"];
     assert_eq!(rules.as_array().unwrap().len(), 1, "{rules}");
+    // The Secret of its certificate is in the operator's own namespace.
+    let documents = super::tests::documents(&webhook);
+    let own = |d: &&Value| d["kind"] == "Role" && d["metadata"]["namespace"] == NAMESPACE;
+    let rules = documents.iter().find(own).unwrap()["rules"].as_array().unwrap();
+    let secrets = |rule: &&Value| rule["resources"][0] == "secrets";
+    let verbs = rules
+        .iter()
+        .filter(secrets)
+        .flat_map(|rule| rule["verbs"].as_array().unwrap());
+    let verbs: Vec<&str> = verbs.filter_map(Value::as_str).collect();
+    for verb in ["list", "watch", "create", "patch"] {
+        assert!(verbs.contains(&verb), "{verb}: {rules:?}");
+    }
 }
 
 #[test]

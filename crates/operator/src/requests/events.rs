@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
-use quorate_core::model::Ordinal;
+use quorate_core::model::{MemberId, Ordinal, Spec};
 use quorate_core::transitions::Transitions;
 use quorate_core::{Memory, Plan, Step};
 
@@ -88,11 +88,17 @@ pub(crate) fn new_blocks(names: &Names, plan: &Plan, told: &mut Transitions) -> 
 }
 
 /// What to tell of a step that etcd has done.
-pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Option<ClusterEvent> {
-    let by_id = |id| {
+pub(crate) fn done_by_etcd(
+    names: &Names,
+    step: &Step,
+    (spec, plan): (&Spec, &Plan),
+    memory: &Memory,
+) -> Option<ClusterEvent> {
+    let slot_of = |id| {
         let slot = memory.slots.iter().find(|(_, s)| s.member == Some(id));
-        slot.map_or(id.to_string(), |(o, _)| names.member(*o).to_string())
+        slot.map(|(ordinal, _)| *ordinal)
     };
+    let by_id = |id: MemberId| slot_of(id).map_or(id.to_string(), |o| names.member(o).to_string());
     let name = |o: Ordinal| names.member(o).to_string();
     let (reason, name, message) = match step {
         Step::AddLearner { ordinal, .. } => {
@@ -106,9 +112,7 @@ pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Optio
             ("MemberPromoted", name, message)
         }
         Step::Remove { member, .. } => {
-            let name = by_id(*member);
-            let message = format!("Removed a member with name {name:?}");
-            ("MemberRemoved", name, message)
+            return Some(removed(&by_id(*member), slot_of(*member), spec, plan));
         }
         Step::MoveLeader { from, to } => {
             let (from, to) = (by_id(*from), by_id(*to));
@@ -118,6 +122,21 @@ pub(crate) fn done_by_etcd(names: &Names, step: &Step, memory: &Memory) -> Optio
         _ => return None,
     };
     Some(ClusterEvent::done(reason, ("EtcdPeer", &name), message))
+}
+
+/// A member that is wanted is removed because it was lost: a Warning, with what the plan says of it.
+fn removed(name: &str, ordinal: Option<Ordinal>, spec: &Spec, plan: &Plan) -> ClusterEvent {
+    let about = ("EtcdPeer", name);
+    let Some(ordinal) = ordinal.filter(|o| spec.wants(*o)) else {
+        let message = format!("Removed a member with name {name:?}, which is not wanted any more");
+        return ClusterEvent::done("MemberRemoved", about, message);
+    };
+    let blocks = plan.blocks.iter().map(|b| (b.member, &b.detail));
+    let mut told = blocks.chain(plan.waits.iter().map(|w| (w.member, &w.detail)));
+    let why = told.find(|(member, _)| *member == Some(ordinal));
+    let why = why.map_or(String::new(), |(_, detail)| format!(": {detail}"));
+    let message = format!("Removed a member with name {name:?}, which is replaced{why}");
+    ClusterEvent::warning("MemberRemoved", about, message)
 }
 
 fn related(cluster: &EtcdCluster, news: &ClusterEvent) -> ObjectReference {

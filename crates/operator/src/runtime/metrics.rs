@@ -27,6 +27,8 @@ struct Cluster {
     healthy: usize,
     learners: usize,
     quorate: bool,
+    /// Nobody is asked how the members are.
+    held: bool,
     ready: bool,
     database_bytes: u64,
     waits: Vec<&'static str>,
@@ -58,6 +60,7 @@ impl Metrics {
         let mut all = self.lock();
         let cluster = all.entry(names.clone()).or_default();
         cluster.wanted = spec.replicas;
+        cluster.held = false;
         cluster.quorate = observed.quorum.is_some();
         cluster.voters = voters.len();
         cluster.learners = learners.len();
@@ -85,11 +88,11 @@ impl Metrics {
         self.lock().entry(names.clone()).or_default().panics += 1;
     }
 
-    /// A cluster is left as it is until people have mended something; what was seen of it before stays.
+    /// A cluster is left as it is until people have mended something: what was seen of it before is not shown.
     pub fn held(&self, names: &Names, reason: &'static str) {
         let mut all = self.lock();
         let cluster = all.entry(names.clone()).or_default();
-        cluster.ready = false;
+        (cluster.ready, cluster.held) = (false, true);
         cluster.waits.clear();
         cluster.blocks = vec![reason];
     }
@@ -145,7 +148,9 @@ impl Metrics {
         for (name, help, value) in gauges {
             let name = format!("quorate_cluster_{name}");
             page.family(&name, "gauge", help);
+            let known = |c: &Cluster| !c.held || name == "quorate_cluster_ready";
             all.iter()
+                .filter(|(_, c)| known(c))
                 .for_each(|(names, c)| page.sample(&name, &labels(names), value(c)));
         }
         let reasons: [Reasons; 2] = [
@@ -239,12 +244,15 @@ mod tests {
         let text = metrics.text(true, &BTreeMap::new());
         for line in [
             "quorate_cluster_ready{namespace=\"n\",cluster=\"c\"} 0",
-            "quorate_cluster_quorate{namespace=\"n\",cluster=\"c\"} 1",
             "quorate_cluster_blocks{namespace=\"n\",cluster=\"c\",reason=\"Invalid\"} 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("Preparing"));
+        assert!(
+            !text.contains("quorate_cluster_quorate{"),
+            "nobody knows:\n{text}"
+        );
         metrics.clear();
         assert!(!metrics.text(false, &BTreeMap::new()).contains("cluster=\"c\""));
     }

@@ -226,6 +226,11 @@ impl TlsCache {
                 Some(last) => TlsState::Frozen(last, why),
                 None => TlsState::Blocked(why),
             },
+            // Secrets may be refused for long; members are healed meanwhile.
+            TlsState::Pending(requests) => match self.last.clone() {
+                Some(last) => TlsState::Ready(last, requests),
+                None => TlsState::Pending(requests),
+            },
             other => other,
         }
     }

@@ -1,4 +1,5 @@
-//! Storage that is to grow: one member's at a time, while the others are a healthy quorum.
+//! Storage that is to grow: one member's at a time, while the others are a healthy quorum. A member that is unhealthy comes
+//! first, for want of room may be why; a healthy one is not disturbed meanwhile.
 //!
 //! Some storage grows only when its member is restarted, and some fails to: what happens to the first is seen before the
 //! next is asked.
@@ -20,9 +21,18 @@ impl Pass<'_> {
             return self.wait(WaitReason::StorageGrowing, Some(*ordinal), detail);
         }
         let smaller = |o: &&Ordinal| size(o).and_then(|s| s.asked).is_some_and(|asked| asked < to);
-        let Some(&ordinal) = wanted.iter().find(smaller) else {
+        let unhealthy = self.voters().into_iter().filter(|k| !k.healthy);
+        let unhealthy: Vec<Option<Ordinal>> = unhealthy.map(|k| k.ordinal).collect();
+        let smaller: Vec<Ordinal> = wanted.iter().filter(smaller).copied().collect();
+        let first = smaller.iter().find(|o| unhealthy.contains(&Some(**o)));
+        let Some(&ordinal) = first.or(smaller.first()) else {
             return;
         };
+        if first.is_none() && !unhealthy.is_empty() {
+            let name = self.spec.member_name(ordinal);
+            let detail = format!("the storage of {name} grows once all members are healthy");
+            return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
+        }
         let Some(view) = self.view(ordinal).filter(|v| !v.deletion_pending) else {
             return;
         };

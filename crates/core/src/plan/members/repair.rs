@@ -118,6 +118,8 @@ impl Pass<'_> {
                 let slot = self.slot_mut(ordinal);
                 slot.replacements = slot.replacements.saturating_add(1);
             }
+            let detail = format!("{name} is replaced: {why}");
+            self.wait(WaitReason::ChangeInFlight, Some(ordinal), detail);
             self.remove(victim.listed.id);
         }
     }

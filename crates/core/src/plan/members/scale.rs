@@ -68,7 +68,7 @@ impl Pass<'_> {
                 "{name} was added {times} times and never became a voter; it is added again {} minutes after the last time",
                 pause.as_secs() / 60
             );
-            self.block(BlockReason::LearnerFails, Some(ordinal), detail);
+            self.wait_until(WaitReason::LearnerFails, Some(ordinal), detail, last + pause);
             return true;
         }
         if !view.leftovers.is_empty() || !self.stopped(ordinal) {

@@ -470,7 +470,7 @@ fn storage_grows_one_member_at_a_time_and_never_shrinks() {
     f.view(1).deletion_pending = true;
     assert!(f.steps().iter().all(|s| !s.contains("storage")), "it is going");
     f.view(1).deletion_pending = false;
-    f.kill(2);
+    f.kill(2).view(1).status = None;
     assert!(
         f.steps().iter().all(|s| !s.contains("storage")),
         "the others are no quorum"
@@ -480,6 +480,22 @@ fn storage_grows_one_member_at_a_time_and_never_shrinks() {
         f.steps().iter().all(|s| !s.contains("storage")),
         "it is never taken back"
     );
+}
+
+/// It may be unhealthy for want of room.
+#[test]
+fn storage_of_an_unhealthy_member_grows_first_and_that_of_healthy_ones_waits() {
+    let mut f = Fixture::healthy(5);
+    (0..5).for_each(|n| size(&mut f, n, 10, 10));
+    f.spec.storage = Some(20);
+    f.view(3).status = None;
+    let grown = |steps: Vec<String>| steps.iter().find(|s| s.contains("storage")).cloned();
+    let first = "have the storage of member 3 grow to 20 bytes".to_owned();
+    assert_eq!(grown(f.steps()), Some(first));
+    size(&mut f, 3, 20, 20);
+    let plan = f.plan();
+    assert!(reasons(&plan).contains(&"MembersUnhealthy"), "{plan:?}");
+    assert_eq!(grown(f.steps()), None);
 }
 
 #[test]

@@ -289,6 +289,11 @@ fn ended(end: &k8s_openapi::api::core::v1::ContainerStateTerminated) -> String {
     how
 }
 
+/// Did etcd end because its volume is full?
+pub fn is_full(exit: &Exit) -> bool {
+    exit.how.contains("no space left on device")
+}
+
 /// Was it killed for lack of memory?
 pub fn is_starved(exit: &Exit) -> bool {
     exit.how.starts_with(STARVED)

@@ -16,7 +16,7 @@ use quorate_core::model::{
 use quorate_pod::contract::{KnownProgress, MemberRef, NO_ROOM_ASIDE, Report};
 
 use crate::cluster::observe::gather::bytes;
-use crate::cluster::observe::pod_state::{PodState, Stage, UNSCHEDULED, is_starved};
+use crate::cluster::observe::pod_state::{PodState, Stage, UNSCHEDULED, is_full, is_starved};
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::TemplateResources;
 use crate::names::Names;
@@ -244,7 +244,7 @@ impl SlotObjects {
             status: None,
             deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),
             in_service: self.pod().is_some_and(|p| p.ready),
-            cannot_start: self.starved(),
+            cannot_start: self.lacks(),
             ran: report.and_then(|r| r.started.as_ref()).map(|s| s.version),
             replay_limit: report.and_then(|r| r.replay_limit),
         }
@@ -263,14 +263,21 @@ impl SlotObjects {
         Some((report.asides, report.aside_bytes)).filter(|(asides, _)| (1..u32::MAX).contains(asides))
     }
 
-    /// A member that needs more memory than it may have is not helped by another volume.
-    fn starved(&self) -> Option<String> {
+    /// A member that lacks memory, or room on its volume, is not helped by other data.
+    fn lacks(&self) -> Option<String> {
         let Some(Stage::Crashing(exit)) = self.pod().map(|p| &p.stage) else {
             return None;
         };
-        let advice = "it needs more memory than its limit; raise spec.podTemplate.resources.limits.memory (a change of \
-                      podTemplate needs spec.maintenance.rollingChanges: true)";
-        is_starved(exit).then(|| advice.to_owned())
+        let advice = if is_starved(exit) {
+            "it needs more memory than its limit; raise spec.podTemplate.resources.limits.memory (a change of podTemplate \
+             needs spec.maintenance.rollingChanges: true)"
+        } else if is_full(exit) {
+            "its volume is full; raise the storage request in spec.storage, if its class lets volumes grow, or make room \
+             under aside/ on it"
+        } else {
+            return None;
+        };
+        Some(advice.to_owned())
     }
 
     fn storage(&self) -> Option<Storage> {

@@ -276,15 +276,18 @@ fn a_refused_pod_is_made_anew_after_a_while() {
 }
 
 #[test]
-fn a_member_that_is_short_of_memory_is_said_to_be() {
-    let crash = |reason: &str| {
+fn a_member_that_lacks_memory_or_room_is_not_taken_for_broken() {
+    let crash = |reason: &str, message: &str| {
         let mut status = etcd_in(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
         status["containerStatuses"][0]["lastState"] =
-            json!({"terminated": {"reason": reason, "exitCode": 137}});
+            json!({"terminated": {"reason": reason, "exitCode": 137, "message": message}});
         view(&slot(&[status]), &known()).cannot_start
     };
-    assert_eq!(crash("Error"), None);
-    assert!(crash("OOMKilled").is_some_and(|why| why.contains("limits.memory")));
+    assert_eq!(crash("Error", ""), None);
+    assert!(crash("OOMKilled", "").is_some_and(|why| why.contains("limits.memory")));
+    let full =
+        r#"{"level":"fatal","msg":"failed to create WAL","error":"write 0.tmp: no space left on device"}"#;
+    assert!(crash("Error", full).is_some_and(|why| why.contains("spec.storage")));
 }
 
 #[test]
