@@ -16,65 +16,104 @@ fn etcd_runs(cluster: &KubeCluster<'_>, member: &str) -> bool {
 
 /// With the ids of the original it would enter its cluster, and mix what both were told.
 #[test]
-fn a_copy_of_a_volume_under_another_name_starts_nothing() {
+fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_gone() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("copied");
-    let original = namespace.create("e", &manifest("e", 1, &version));
-    original.await_ready(1, &version);
+    let original = namespace.create("e", &manifest("e", 3, &version));
+    let before = original.await_ready(3, &version);
     original.put("key", "value");
-    namespace.apply(
+    let traffic = Traffic::start(&original);
+    let copy = KubeCluster::of(&namespace, "f");
+    let starts_nothing = || (0..3).all(|n| !etcd_runs(&copy, &format!("f-{n}")));
+    traffic.during("copied", || {
+        for n in 0..3 {
+            namespace.apply(&claim(&format!("f-{n}")));
+        }
+        for n in 0..3 {
+            let name = format!("f-{n}");
+            namespace.wait_for(&format!("the claim {name} bound"), || {
+                let claim = namespace.json(&["persistentvolumeclaim", &name])?;
+                (claim["status"]["phase"] == "Bound").then_some(())
+            });
+            volume::copy_in_use(&original, &format!("e-{n}"), &name);
+        }
+        namespace.apply(&manifest("f", 3, &version));
+        let message = copy.await_condition("Blocked", "True", "ForeignData");
+        let owner = format!("{}/e/e-", namespace.name);
+        assert!(message.contains(&owner), "{message}");
+        stays("without an etcd on the copies", starts_nothing);
+        let written = copy.etcdctl(&["put", "crossed", "yes"]);
+        assert!(!written.status.success(), "{}", said(&written));
+    });
+    traffic.verdict();
+    let after = original.await_ready(3, &version);
+    assert_eq!(members(&after), members(&before));
+    assert_eq!(
+        (original.value("key"), original.value("crossed")),
+        ("value".into(), String::new())
+    );
+    // A new name for data that is there: told as what it is, and still started by nobody.
+    namespace.must(&["delete", "etcdcluster", "e", "--wait=true"]);
+    let message = copy.await_condition("Blocked", "True", "ForeignData");
+    assert!(message.contains("/e/e-"), "{message}");
+    stays("without an etcd on the copies", starts_nothing);
+}
+
+fn claim(name: &str) -> String {
+    format!(
         "apiVersion: v1
 kind: PersistentVolumeClaim
 metadata:
-  name: f-0
-  labels: {app.kubernetes.io/name: etcd, etcd.improbable.io/cluster-name: f, etcd.improbable.io/peer-name: f-0}
+  name: {name}
+  labels: {{app.kubernetes.io/name: etcd, etcd.improbable.io/cluster-name: f, etcd.improbable.io/peer-name: {name}}}
 spec:
   storageClassName: standard
   accessModes: [ReadWriteOnce]
-  resources: {requests: {storage: 50Mi}}
-",
-    );
-    let copy = KubeCluster::of(&namespace, "f");
-    namespace.wait_for("the claim f-0 bound", || {
-        let claim = namespace.json(&["persistentvolumeclaim", "f-0"])?;
-        (claim["status"]["phase"] == "Bound").then_some(())
-    });
-    volume::copy(&original, "e-0", "f-0");
-    namespace.apply(&manifest("f", 1, &version));
-    let message = copy.await_condition("Blocked", "True", "ForeignData");
-    assert!(
-        message.contains(&format!("{}/e/e-0", namespace.name)),
-        "{message}"
-    );
-    stays("without an etcd on the copy", || !etcd_runs(&copy, "f-0"));
-    assert!(is_ready(&original.get(), 1, &version), "the original serves");
-    assert_eq!(original.value("key"), "value");
+  resources: {{requests: {{storage: 50Mi}}}}
+"
+    )
 }
 
 /// Each would run under the other's id, and neither under its own.
 #[test]
-fn swapped_volumes_start_nothing_and_serve_again_where_they_belong() {
+fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("swapped");
     let cluster = namespace.create("c", &manifest("c", 3, &version));
     let before = cluster.await_ready(3, &version);
-    cluster.put("key", "value");
+    let traffic = Traffic::start(&cluster);
     let swap = || {
         volume::swap(&cluster, "c-0", "c-2");
         for member in ["c-0", "c-2"] {
             cluster.kill_pods(&peer_selector(member));
         }
     };
-    swap();
-    let message = cluster.await_condition("Blocked", "True", "ForeignData");
-    assert!(message.contains(&format!("{}/c/c-", namespace.name)), "{message}");
-    stays("without an etcd on another's volume", || {
-        !etcd_runs(&cluster, "c-0") && !etcd_runs(&cluster, "c-2")
+    traffic.during("swapped", || {
+        swap();
+        let message = cluster.await_condition("Blocked", "True", "ForeignData");
+        assert!(message.contains(&format!("{}/c/c-", namespace.name)), "{message}");
+        stays("without an etcd on another's volume", || {
+            !etcd_runs(&cluster, "c-0") && !etcd_runs(&cluster, "c-2")
+        });
+        swap();
+        let after = cluster.await_ready(3, &version);
+        assert_eq!(members(&after), members(&before));
     });
-    swap();
-    let after = cluster.await_ready(3, &version);
-    assert_eq!(members(&after), members(&before));
-    assert_eq!(cluster.value("key"), "value");
+    traffic.during("cloned", || {
+        let own = volume::snapshot(&cluster, "c-1");
+        volume::wipe(&cluster, "c-1");
+        volume::copy_in_use(&cluster, "c-0", "c-1");
+        cluster.kill_pods(&peer_selector("c-1"));
+        let message = cluster.await_condition("Blocked", "True", "ForeignData");
+        assert!(message.contains("/c/c-0"), "{message}");
+        stays("without an etcd on a clone", || !etcd_runs(&cluster, "c-1"));
+        volume::put_back(&cluster, "c-1", &own);
+        cluster.kill_pods(&peer_selector("c-1"));
+        let after = cluster.await_ready(3, &version);
+        let ids: std::collections::BTreeSet<_> = members(&after).into_iter().map(|m| m.id).collect();
+        assert_eq!(ids.len(), 3, "{ids:?}");
+    });
+    traffic.verdict();
 }
 
 /// It has forgotten what it acknowledged since, and must not vote.

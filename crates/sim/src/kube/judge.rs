@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::ResourceExt;
-use quorate_core::model::{MemberId, Ordinal};
+use quorate_core::model::{MemberId, Ordinal, quorum};
 use quorate_core::plan::BlockReason;
 use quorate_operator::cluster::pass::stored;
 use quorate_operator::names::CONFIG_ANNOTATION;
@@ -15,6 +15,7 @@ use quorate_operator::requests::effect::{Effect, Kind};
 use super::kubelet::{Phase, Running};
 use super::operator::Operator;
 use super::world::{KubeBreak, KubeWorld};
+use crate::checkers::GRACE_TICKS;
 use crate::etcd::{Data, Node, Place};
 use crate::fault::newest_conf;
 use crate::user::Settings;
@@ -80,9 +81,51 @@ impl KubeWorld {
         let goes = since.is_some_and(|since| self.api.now - since > 24);
         let voter = newest_conf(&self.etcd)
             .is_some_and(|conf| conf.voters().any(|(_, m)| m.place == Place(ordinal.0)));
-        if goes && voter && self.etcd.serves(Place(ordinal.0)) {
+        let serves = self.etcd.serves(Place(ordinal.0));
+        if goes && voter && serves {
             let what = format!("{effect}, although the claim of the voter {name} goes with it");
             self.broke(KubeBreak::ClaimLost, what);
+        }
+        // The process of a pod that was deleted by force goes on for a while, whatever is done.
+        let own = |p: &Running| p.ordinal == ordinal && p.runs() && !p.ghost;
+        let seen = me.sees_pods_now() && self.pods.values().any(own);
+        if voter && serves && *kind != Kind::Set && seen {
+            self.judge_stop(ordinal, effect);
+        }
+    }
+
+    /// A voter that serves is stopped only where the others are a quorum, as far as could be known: who went away lately may
+    /// have been seen well, and who has only just come may not have been seen at all. Clusters of one or two cannot do without any.
+    fn judge_stop(&mut self, ordinal: Ordinal, effect: &Effect) {
+        let Some(conf) = newest_conf(&self.etcd) else {
+            return;
+        };
+        let now = self.api.now;
+        let seen = |place: &Place| {
+            self.served
+                .get(place)
+                .is_some_and(|(since, _)| now - since > GRACE_TICKS)
+        };
+        let lately = |place: &Place| {
+            self.served
+                .get(place)
+                .is_some_and(|(_, last)| now - last <= GRACE_TICKS)
+        };
+        let others = conf
+            .voters()
+            .map(|(_, m)| m.place)
+            .filter(|place| place.0 != ordinal.0);
+        let others: Vec<Place> = others.collect();
+        let (well, needed) = (
+            others.iter().filter(|p| lately(p)).count(),
+            quorum(others.len() + 1),
+        );
+        if others.len() >= 2 && well < needed && seen(&Place(ordinal.0)) {
+            let what = format!(
+                "{effect}; {well} of {} others serve, {needed} are needed",
+                others.len()
+            );
+            self.broke(KubeBreak::PlannedOutage, what);
         }
     }
 

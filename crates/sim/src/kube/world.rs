@@ -42,6 +42,8 @@ pub enum KubeBreak {
     ClaimLost,
     /// An eviction that the budget allowed took the quorum away.
     EvictionCostQuorum,
+    /// A voter was stopped on purpose, and the others were known to be no quorum.
+    PlannedOutage,
     /// Two members, or one and the operator, do not talk to each other although no CA was lost.
     Refused,
     /// An operator acted although it cannot read what a later one remembers.
@@ -111,6 +113,8 @@ pub struct KubeWorld {
     pub(super) dues: BTreeMap<String, u64>,
     /// Why processes ended by themselves.
     pub(super) exits: BTreeMap<Place, &'static str>,
+    /// Since when each member serves, and when it last did.
+    pub(super) served: BTreeMap<Place, (u64, u64)>,
     /// Whose etcd crashes until when.
     pub(super) crashing: BTreeMap<Ordinal, u64>,
     /// The API server answers nothing until then.
@@ -196,6 +200,7 @@ impl KubeWorld {
             breaks: Vec::new(),
             dues: BTreeMap::new(),
             exits: BTreeMap::new(),
+            served: BTreeMap::new(),
             crashing: BTreeMap::new(),
             away_until: 0,
             ids: 0,
@@ -341,6 +346,7 @@ impl KubeWorld {
         self.handshakes();
         self.etcd.advance();
         self.api.now = self.etcd.now;
+        self.note_who_serves();
         self.log.at(self.etcd.now);
         self.notes();
         if self.recreate_at.is_some_and(|at| at <= self.api.now) && !self.api_away() {
@@ -364,6 +370,15 @@ impl KubeWorld {
             let via = places[self.rng.usize(..places.len())];
             self.values += 1;
             self.etcd.write(via, self.values);
+        }
+    }
+
+    fn note_who_serves(&mut self) {
+        let now = self.api.now;
+        for place in self.etcd.nodes.keys().filter(|place| self.etcd.serves(**place)) {
+            let (since, last) = self.served.entry(*place).or_insert((now, now));
+            *since = if *last + 1 < now { now } else { *since };
+            *last = now;
         }
     }
 
