@@ -29,6 +29,9 @@ fn a_few_worlds_of_pods_come_right() {
     for step in steps {
         assert!(summary.reached[&("step", step.to_owned())] > 0, "no step {step}");
     }
+    for ((_, fault), times) in summary.reached.iter().filter(|((group, _), _)| *group == "fault") {
+        assert!(*times > 0, "no fault {fault}");
+    }
     for stage in ["Hangs", "Starved", "Resized", "ResizeUnsafe", "ResizeInfeasible"] {
         assert!(summary.reached[&("stage", stage.to_owned())] > 0, "no {stage}");
     }

@@ -25,6 +25,7 @@ pub(crate) fn upkeep(spec: &ClusterSpec, found: &mut Findings) -> Option<BackupS
         Ground::Kubernetes => {
             let text = "not acted on by this version of quorate: no backup is taken. Take them by other means until it is.";
             found.warn(FieldPath::of("spec.backup"), text);
+            schedule(plan, found);
             None
         }
     }
@@ -43,18 +44,7 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
             "Write a number and s, m, h or d, for example 20s.",
         );
     }
-    if let Some((text, why)) = plan
-        .schedule
-        .as_deref()
-        .and_then(|text| Some((text, no_schedule(text)?)))
-    {
-        found.fault(
-            FieldPath::of("spec.backup.schedule"),
-            format!("{text:?}: {why}"),
-            "five fields as cron knows them, in UTC",
-            "For example \"0 */6 * * *\" for every six hours.",
-        );
-    }
+    schedule(plan, found);
     let mut keep = Vec::new();
     for (number, step) in plan.retention.iter().flatten().enumerate() {
         for text in [Some(&step.for_), step.every.as_ref()].into_iter().flatten() {
@@ -80,6 +70,18 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
         schedule: plan.schedule.clone(),
         period,
         keep,
+    }
+}
+
+fn schedule(plan: &BackupPlan, found: &mut Findings) {
+    let line = plan.schedule.as_deref();
+    if let Some((text, why)) = line.and_then(|text| Some((text, no_schedule(text)?))) {
+        found.fault(
+            FieldPath::of("spec.backup.schedule"),
+            format!("{text:?}: {why}"),
+            "five fields as cron knows them, in UTC",
+            "For example \"0 */6 * * *\" for every six hours.",
+        );
     }
 }
 

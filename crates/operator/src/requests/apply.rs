@@ -305,8 +305,36 @@ mod tests {
         assert!(text.contains(r#"Service "a-client" is there already"#), "{text}");
     }
 
+    #[tokio::test]
+    async fn a_claim_is_deleted_only_as_it_was_seen() {
+        let effect = Effect::DeleteClaim {
+            name: "c-0".to_owned(),
+            uid: "u".to_owned(),
+            version: "7".to_owned(),
+        };
+        let (did, asked) = applied(&effect, 200).await;
+        assert_eq!(did.ok(), Some(Applied::Changed));
+        assert_eq!(asked[0], "DELETE /api/v1/namespaces/n/persistentvolumeclaims/c-0");
+        let sent: Value = serde_json::from_str(&asked[1]).unwrap();
+        let seen = json!({"uid": "u", "resourceVersion": "7"});
+        assert_eq!(sent["preconditions"], seen);
+        let (did, _) = applied(&effect, 409).await;
+        assert_eq!(did.ok(), Some(Applied::Unchanged), "it is another by now");
+    }
+
     /// What a resize comes to where the API server answers it with this code, and what was asked of it.
     async fn resized(code: u16) -> (Result<Applied, kube::Error>, Vec<String>) {
+        let effect = Effect::Resize {
+            name: "p".to_owned(),
+            uid: "u".to_owned(),
+            resources: Box::default(),
+            config: "d+r".to_owned(),
+        };
+        applied(&effect, code).await
+    }
+
+    /// What an effect comes to where the API server answers its first request with this code, and what was asked of it.
+    async fn applied(effect: &Effect, code: u16) -> (Result<Applied, kube::Error>, Vec<String>) {
         use std::sync::{Arc, Mutex};
         let asked = Arc::new(Mutex::new(Vec::new()));
         let answers = tower::service_fn({
@@ -315,14 +343,14 @@ mod tests {
                 let asked = asked.clone();
                 async move {
                     let path = request.uri().path().to_owned();
-                    let resizes = path.ends_with("/resize");
+                    let first = asked.lock().unwrap().is_empty();
                     asked.lock().unwrap().push(format!("{} {path}", request.method()));
                     let sent = request.into_body().collect_bytes().await.unwrap();
                     asked
                         .lock()
                         .unwrap()
                         .push(String::from_utf8_lossy(&sent).into_owned());
-                    let code = if resizes { code } else { 200 };
+                    let code = if first { code } else { 200 };
                     let body = match code {
                         200 => json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}),
                         code => json!({"kind": "Status", "status": "Failure", "message": "no", "code": code}),
@@ -334,13 +362,7 @@ mod tests {
             }
         });
         let client = Client::new(answers, "n");
-        let effect = Effect::Resize {
-            name: "p".to_owned(),
-            uid: "u".to_owned(),
-            resources: Box::default(),
-            config: "d+r".to_owned(),
-        };
-        let did = apply(&client, "n", &effect).await;
+        let did = apply(&client, "n", effect).await;
         let asked = asked.lock().unwrap().clone();
         (did, asked)
     }
