@@ -53,6 +53,13 @@ fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
     let ready = condition(&healed, "Ready").expect("a condition");
     assert_eq!(text(&ready["reason"]), "Invalid", "it is still told");
 
+    // One that never had a manifest without faults is not begun.
+    namespace.apply(&manifest("d", 1, "foo"));
+    let event = namespace.await_event("Invalid", "d");
+    assert_eq!(text(&event["type"]), "Warning", "{event}");
+    assert!(text(&event["message"]).contains("spec.version"), "{event}");
+    namespace.must(&["delete", "etcdcluster", "d"]);
+
     let storage = before["spec"]["storage"].clone();
     patch_until_let_in(
         &namespace,
