@@ -55,7 +55,10 @@ fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
 
     // One that never had a manifest without faults is not begun.
     namespace.apply(&manifest("d", 1, "foo"));
-    let event = namespace.await_event("Invalid", "d");
+    let event = namespace.wait_for("a Warning about d", || {
+        let mut events = namespace.events("Invalid").into_iter();
+        events.find(|event| event["involvedObject"]["name"] == "d")
+    });
     assert_eq!(text(&event["type"]), "Warning", "{event}");
     assert!(text(&event["message"]).contains("spec.version"), "{event}");
     namespace.must(&["delete", "etcdcluster", "d"]);
