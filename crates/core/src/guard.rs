@@ -29,10 +29,15 @@ pub enum Guard {
     FreshView,
     /// Versions move along the paths that etcd supports. Without it a member meets data it cannot read.
     VersionStep,
+    /// A member that ends is started as the cluster last served, until it is its turn to change. Without it settings that
+    /// no member serves with reach each one that ends meanwhile.
+    ServedSettings,
+    /// A member whose volume goes when it stops is replaced first. Without it a planned restart deletes its data.
+    LeavingVolume,
 }
 
 impl Guard {
-    pub const ALL: [Guard; 8] = [
+    pub const ALL: [Guard; 10] = [
         Guard::FreshVolume,
         Guard::NewIdForWiped,
         Guard::PresentVolume,
@@ -41,6 +46,8 @@ impl Guard {
         Guard::OneDisturbed,
         Guard::FreshView,
         Guard::VersionStep,
+        Guard::ServedSettings,
+        Guard::LeavingVolume,
     ];
 }
 

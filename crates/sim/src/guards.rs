@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use quorate_core::guard::{Guard, Guards};
 
-use crate::checkers::{Break, BreakKind};
+use crate::checkers::BreakKind;
+use crate::kube::{self, world::KubeBreak};
 use crate::run::{one, plain};
 use crate::world::Options;
 
@@ -18,7 +19,7 @@ pub struct Found {
     /// How many seeds were tried.
     pub tried: u64,
     /// The seed that broke, and how.
-    pub broke: Option<(u64, Break)>,
+    pub broke: Option<(u64, String)>,
 }
 
 /// A world without pods, every guard on: what a guard is for shows sooner where nothing has to be made first.
@@ -29,9 +30,13 @@ fn on_a_machine(seed: u64) -> Options {
     }
 }
 
-/// Does it guard that writes go on, rather than that nothing is lost for good? Then an outage that was planned shows it.
-pub fn keeps_writes_going(guard: Guard) -> bool {
-    matches!(guard, Guard::QuorumWhileDisturbed | Guard::FreshView)
+/// What shows that a guard is needed, besides a broken cluster: some guard that writes go on, or that others are spared.
+pub fn shows(guard: Guard) -> &'static [BreakKind] {
+    match guard {
+        Guard::QuorumWhileDisturbed | Guard::FreshView => &[BreakKind::PlannedOutage],
+        Guard::ServedSettings => &[BreakKind::SettingsSpread],
+        _ => &[],
+    }
 }
 
 /// The same world with one guard off.
@@ -39,30 +44,32 @@ fn without(guard: Guard, seed: u64) -> Options {
     Options {
         guards: Guards::without(guard),
         check: false,
-        outages: keeps_writes_going(guard),
+        also: shows(guard),
         ..on_a_machine(seed)
     }
 }
 
+/// How a world breaks with one guard off, if it is sound with it: only then is it the guard that mattered.
+fn broken(guard: Guard, seed: u64) -> Option<String> {
+    if guard == Guard::LeavingVolume {
+        // Volumes go with their members on Kubernetes only.
+        let off = kube::run::with(seed, Guards::without(guard), false).broke;
+        let (kind, _, detail) = off.filter(|(kind, ..)| *kind == KubeBreak::ClaimLost)?;
+        let sound = kube::run::one(seed, false).broke.is_none();
+        return sound.then(|| format!("{kind:?} at seed {seed}: {detail}"));
+    }
+    let broke = one(without(guard, seed)).broke?;
+    let sound = one(on_a_machine(seed)).broke.is_none();
+    sound.then(|| format!("{:?} at seed {seed}: {}", broke.kind, broke.detail))
+}
+
 /// Looks for a broken world with one guard off, seed by seed.
 pub fn find(guard: Guard, from: u64, seeds_max: u64) -> Found {
-    for tried in 0..seeds_max {
-        let seed = from + tried;
-        let broke = one(without(guard, seed)).broke;
-        // The same seed must be sound with the guard on: only then is it the guard that mattered.
-        let sound = |seed| one(on_a_machine(seed)).broke.is_none();
-        if let Some(broke) = broke.filter(|_| sound(seed)) {
-            return Found {
-                guard,
-                tried: tried + 1,
-                broke: Some((seed, broke)),
-            };
-        }
-    }
+    let found = (from..from + seeds_max).find_map(|seed| Some((seed, broken(guard, seed)?)));
     Found {
         guard,
-        tried: seeds_max,
-        broke: None,
+        tried: found.as_ref().map_or(seeds_max, |(seed, _)| seed - from + 1),
+        broke: found,
     }
 }
 

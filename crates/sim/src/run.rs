@@ -42,7 +42,7 @@ pub fn plain(seed: u64) -> Options {
         seed,
         guards: Guards::all(),
         check: true,
-        outages: true,
+        also: &[],
         // Every other world is one of pods.
         pods: seed % 2 == 1,
         log: false,

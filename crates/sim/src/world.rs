@@ -31,8 +31,8 @@ pub struct Options {
     pub guards: Guards,
     /// Do broken rules count (the safety check's and the checkers'), or only a broken cluster?
     pub check: bool,
-    /// With the rules off: does a planned step that takes the quorum away for a while count as a broken cluster?
-    pub outages: bool,
+    /// With the rules off: what counts besides a broken cluster.
+    pub also: &'static [BreakKind],
     /// Do processes run in pods that have to be made first?
     pub pods: bool,
     /// Keep the log's lines.
@@ -54,8 +54,8 @@ pub struct World {
     pub guards: Guards,
     /// Do broken rules count, or only a broken cluster?
     pub check_on: bool,
-    /// A planned outage counts as a broken cluster even then.
-    outages_count: bool,
+    /// What counts besides, even then.
+    also: &'static [BreakKind],
     /// Did this seed lose a quorum's disks on purpose?
     pub budget_broken: bool,
     /// When the network becomes one again.
@@ -122,7 +122,7 @@ impl World {
             breaks: Vec::new(),
             guards: options.guards,
             check_on: options.check,
-            outages_count: options.outages,
+            also: options.also,
             budget_broken: false,
             partition_until,
             alarms_until: 0,
@@ -145,7 +145,7 @@ impl World {
     pub fn broke(&mut self, kind: BreakKind, detail: String) {
         self.log.event("BROKEN", format_args!("{kind:?}: {detail}"));
         self.log_members();
-        let counts = kind.of_the_world() || (kind == BreakKind::PlannedOutage && self.outages_count);
+        let counts = kind.of_the_world() || self.also.contains(&kind);
         if !self.check_on && !counts {
             return; // A guard is off: only what harms the cluster itself counts.
         }

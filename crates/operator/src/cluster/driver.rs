@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::{Address, Answers};
+use quorate_core::guard::Guards;
 use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Token};
 use quorate_core::{Memory, Plan, Step};
 
@@ -32,6 +33,11 @@ pub struct View {
 
 pub trait Driver: Send {
     fn now(&self) -> Timestamp;
+
+    /// All of them, but in a simulation of what each is for.
+    fn guards(&self) -> Guards {
+        Guards::all()
+    }
 
     /// Does the Lease outlive one more request?
     fn covers(&self) -> bool;

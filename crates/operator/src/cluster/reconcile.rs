@@ -18,7 +18,7 @@ use quorate_core::model::{Frozen, Observed, Outcome, Refused, Spec, StepResult, 
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
 use quorate_core::reason::StatusReason;
 use quorate_core::transitions::Transitions;
-use quorate_core::{Decision, Memory, Plan, Step, decide};
+use quorate_core::{Decision, Memory, Plan, Step, decide_with};
 
 use super::build::{BuildContext, Images};
 use super::driver::{Driver, View};
@@ -314,7 +314,8 @@ impl Pass<'_> {
     ) -> Result<Duration, RequestError> {
         kept.taken_up = true;
         let observed = self.look(driver, &before, kept).await;
-        let Decision { plan, mut memory } = decide(&self.spec, &observed, &before, time(driver.now()));
+        let (now, guards) = (time(driver.now()), driver.guards());
+        let Decision { plan, mut memory } = decide_with(&self.spec, &observed, &before, now, guards);
         memory.manifest = self.manifest.clone();
         driver.decided(&self.spec, &observed, &plan);
         if !driver.covers() {

@@ -132,7 +132,7 @@ fn replay(seed: u64, without: Option<usize>) -> bool {
         seed,
         guards,
         check: off.is_none(),
-        outages: true,
+        also: off.map_or(&[], guards::shows),
         // As `guards` looks, or as `run` does.
         pods: off.is_none() && run::plain(seed).pods,
         log: true,
@@ -214,12 +214,10 @@ fn all_guards(seeds: u64, from: u64) -> bool {
     for (number, guard) in Guard::ALL.into_iter().enumerate() {
         let found = guards::find(guard, from, seeds);
         match &found.broke {
-            Some((seed, broke)) => println!(
-                "{number} {:<22} {:?} at seed {seed} ({} tried): {}",
+            Some((_, broke)) => println!(
+                "{number} {:<22} {broke} ({} tried)",
                 format!("{guard:?}"),
-                broke.kind,
-                found.tried,
-                broke.detail
+                found.tried
             ),
             None => {
                 not_shown += 1;

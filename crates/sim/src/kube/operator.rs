@@ -271,6 +271,7 @@ impl KubeWorld {
         let mut kept = pass;
         let secrets = self.api.secrets.view(me.sees(7, now));
         let mut driven = SimDriver::new(&desk, secrets, certificates);
+        driven.guards = self.guards;
         let images = me.release.images();
         let pass = Box::pin(async move {
             let result = reconcile::pass(&mut driven, (&names, &images), view, &mut kept).await;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quorate_core::guard::Guards;
 use quorate_core::model::StepKind;
 
 use super::fault::KubeFault;
@@ -57,7 +58,13 @@ pub struct KubeVerdict {
 }
 
 pub fn one(seed: u64, log: bool) -> KubeVerdict {
+    with(seed, Guards::all(), log)
+}
+
+/// The same world with these guards.
+pub fn with(seed: u64, guards: Guards, log: bool) -> KubeVerdict {
     let mut world = KubeWorld::new(seed, log);
+    world.guards = guards;
     world.run();
     KubeVerdict {
         broke: world.breaks.first().cloned(),

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_api::crd::EtcdCluster;
+use quorate_core::guard::Guards;
 use quorate_core::model::{Ordinal, Version};
 use quorate_operator::names::Names;
 use serde_json::json;
@@ -92,6 +93,8 @@ pub struct KubeWorld {
     /// Pods on nodes, by uid.
     pub pods: BTreeMap<String, Running>,
     pub operators: Vec<Operator>,
+    /// Those that the operators go by.
+    pub guards: Guards,
     /// Who of them may act.
     pub lease: Lease,
     pub wants: Wants,
@@ -186,6 +189,7 @@ impl KubeWorld {
             volumes: BTreeMap::new(),
             pods: BTreeMap::new(),
             operators: vec![Operator::new(1, 1, None)],
+            guards: Guards::all(),
             lease: Lease::default(),
             wants,
             recreate_at: None,

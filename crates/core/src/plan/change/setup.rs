@@ -6,6 +6,7 @@
 //! Never: a member taken back to an older minor than was started on its data; a member that served stopped for a change
 //! that another does not serve with.
 
+use crate::guard::Guard;
 use crate::memory::{LastKnownGood, Mark, Rejected, Slot};
 use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, VersionPath, Volume, quorum};
 use crate::plan::pass::Pass;
@@ -37,9 +38,10 @@ impl Pass<'_> {
 
     /// As what a slot is started now; `joins` if as a member that was just added.
     pub fn setup(&self, ordinal: Ordinal, joins: bool) -> Setup {
+        let forms = self.memory.cluster.is_none() && self.memory.slot(ordinal).mark != Mark::Started;
         let back = if joins {
             self.good()
-        } else if self.memory.cluster.is_none() && self.memory.slot(ordinal).mark != Mark::Started {
+        } else if forms || !self.guards.on(Guard::ServedSettings) {
             None
         } else {
             self.back(ordinal).filter(|_| !self.takes_wanted(ordinal))

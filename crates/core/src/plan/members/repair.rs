@@ -33,7 +33,7 @@ impl Pass<'_> {
 
     /// Would the volume of a slot go with its process?
     pub fn deletion_pending(&self, ordinal: Ordinal) -> bool {
-        self.view(ordinal).is_some_and(|v| v.deletion_pending)
+        self.guards.on(Guard::LeavingVolume) && self.view(ordinal).is_some_and(|v| v.deletion_pending)
     }
 
     /// Says which members' volumes go when they stop, for as long as there is time to save the data.
@@ -57,7 +57,7 @@ impl Pass<'_> {
         if self.starting(ordinal) {
             return None;
         }
-        if view.deletion_pending {
+        if self.deletion_pending(ordinal) {
             return Some("somebody asked for its volume to be deleted, which is gone when it stops".into());
         }
         if let Some(why) = self.stale(ordinal) {

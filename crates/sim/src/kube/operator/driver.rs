@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::core::Status;
 use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::{Address, Answers, Port};
+use quorate_core::guard::Guards;
 use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Time, Token};
 use quorate_core::{Memory, Plan, Step};
 use quorate_operator::cluster::build::BuildContext;
@@ -127,6 +128,7 @@ pub(in crate::kube) struct SimDriver {
     /// As its watch has them.
     secrets: Objects<Secret>,
     pub(in crate::kube) certificates: secure::TlsCache,
+    pub(in crate::kube) guards: Guards,
 }
 
 impl SimDriver {
@@ -139,6 +141,7 @@ impl SimDriver {
             desk: desk.clone(),
             secrets,
             certificates,
+            guards: Guards::all(),
         }
     }
 
@@ -159,6 +162,10 @@ impl SimDriver {
 }
 
 impl Driver for SimDriver {
+    fn guards(&self) -> Guards {
+        self.guards
+    }
+
     fn now(&self) -> Timestamp {
         let now = i64::try_from(self.desk.lock().now.0).unwrap_or(0);
         Timestamp::from_millisecond(now).unwrap_or_default()
