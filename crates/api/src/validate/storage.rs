@@ -5,8 +5,6 @@ use crate::cluster::quantity::{BadQuantity, Quantity};
 use crate::cluster::storage::Storage;
 use crate::path::FieldPath;
 
-/// Less cannot be meant: a file of etcd's log alone takes 64 MB where the storage counts it.
-const LEAST_BYTES: u64 = 16 << 20;
 const CLAIM: &str = "spec.storage.volumeClaimTemplate";
 
 /// The size of a member's volume.
@@ -47,16 +45,6 @@ pub(crate) fn storage(storage: Option<&Storage>, found: &mut Findings) -> u64 {
         );
         return 0;
     };
-    let too_small = size.units().is_ok_and(|bytes| (1..LEAST_BYTES).contains(&bytes));
-    if too_small {
-        found.fault(
-            path,
-            format!("the text {:?}", size.as_str()),
-            "room for etcd's log and database, at least 16Mi",
-            "Write a larger size, for example 8Gi.",
-        );
-        return 0;
-    }
     bytes(path, &size, found)
 }
 

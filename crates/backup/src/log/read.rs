@@ -22,8 +22,8 @@ const RECORDS_MAX: u64 = 32 << 20;
 
 /// So many objects that were listed and are not there are waited with.
 const ABSENT_MAX: usize = 65_536;
-/// How often a log is read whose objects go while it is read.
-const READINGS: usize = 3;
+/// How often a log is read at most while other objects of it go each time. What is lost is missing twice, and ends that.
+const READINGS: usize = 32;
 
 /// Something wrong with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,9 +192,7 @@ pub(super) struct Order {
     dropped: u64,
     /// Records that a prune says were dropped.
     vouched: u64,
-    /// A record was read.
-    begun: bool,
-    /// What was listed and is gone, before the first that was read.
+    /// What was listed, or is between what was, and is gone.
     absent: Vec<Fault>,
 }
 
@@ -206,7 +204,6 @@ impl Order {
             known: false,
             dropped: 0,
             vouched: 0,
-            begun: false,
             absent: Vec::new(),
         }
     }
@@ -219,14 +216,13 @@ impl Order {
                     self.known = false;
                     self.tail.next = number + 1;
                 }
-                // Before the first record: put away since the listing, if a later record says so.
-                if !self.begun && fault.gone && self.absent.len() < ABSENT_MAX {
+                // Put away, if a later record says so: the oldest go in no order.
+                if fault.gone && self.absent.len() < ABSENT_MAX {
                     return self.absent.push(fault);
                 }
                 return take(Err(fault));
             }
         };
-        self.begun = true;
         let number = signed.record.number;
         if self.tail.next == 1 && number > 1 && !self.known {
             // The oldest segments may have been pruned; a later record must say so.
@@ -271,6 +267,18 @@ impl Order {
     }
 }
 
+/// What was listed, and is not there.
+fn gone_objects(faults: &[Fault]) -> BTreeSet<String> {
+    let gone = faults.iter().filter(|fault| fault.gone);
+    gone.map(|fault| fault.object.clone()).collect()
+}
+
+/// Is all that is missing now known to be lost? Objects may have been put away since they were listed: records that a segment
+/// holds by now, or the oldest, by a prune that was not listed yet. Those are not listed again.
+pub(super) fn is_settled(before: &BTreeSet<String>, gone: &BTreeSet<String>) -> bool {
+    gone.is_subset(before)
+}
+
 pub(super) async fn head(store: &Store, timeline: u32) -> Result<Option<Head>, Error> {
     let name = names::head(timeline);
     match store.get(&name, RECORD_BYTES_MAX as u64).await {
@@ -296,11 +304,13 @@ impl History {
     /// Reads it. That its head is behind the records, or cannot be read, is a fault too.
     pub async fn read(store: &Store, timeline: u32) -> Result<History, Error> {
         let mut history = History::read_once(store, timeline).await?;
+        let mut before = BTreeSet::new();
         for _ in 1..READINGS {
-            // Its oldest objects may have been put away since they were listed, by a prune that was not listed yet.
-            if !history.faults.iter().any(|fault| fault.gone) {
+            let gone = gone_objects(&history.faults);
+            if is_settled(&before, &gone) {
                 break;
             }
+            before = gone;
             history = History::read_once(store, timeline).await?;
         }
         Ok(history)
