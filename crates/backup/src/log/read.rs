@@ -192,7 +192,9 @@ pub(super) struct Order {
     dropped: u64,
     /// Records that a prune says were dropped.
     vouched: u64,
-    /// What was listed, or is between what was, and is gone.
+    /// A record was read.
+    begun: bool,
+    /// What was listed and is gone, before the first that was read.
     absent: Vec<Fault>,
 }
 
@@ -204,6 +206,7 @@ impl Order {
             known: false,
             dropped: 0,
             vouched: 0,
+            begun: false,
             absent: Vec::new(),
         }
     }
@@ -216,13 +219,14 @@ impl Order {
                     self.known = false;
                     self.tail.next = number + 1;
                 }
-                // Put away, if a later record says so: the oldest go in no order.
-                if fault.gone && self.absent.len() < ABSENT_MAX {
+                // Before the first record: put away since the listing, if a later record says so.
+                if !self.begun && fault.gone && self.absent.len() < ABSENT_MAX {
                     return self.absent.push(fault);
                 }
                 return take(Err(fault));
             }
         };
+        self.begun = true;
         let number = signed.record.number;
         if self.tail.next == 1 && number > 1 && !self.known {
             // The oldest segments may have been pruned; a later record must say so.

@@ -267,22 +267,6 @@ async fn what_is_put_away_while_it_is_read_is_no_fault() {
             assert_eq!(found, faults, "{gone} records gone, read up to {end}");
         }
     }
-    // Some of the records of a segment that was given up are gone, and some before them are not yet.
-    for (end, faults) in [(records.len(), 0), (records.len() - 1, 3)] {
-        let mut order = Order::new(1);
-        let mut found = 0;
-        let mut take = |read: Result<Signed, Fault>| found += u64::from(read.is_err());
-        for signed in &records[..end] {
-            let number = signed.record.number;
-            let read = match (38..=40).contains(&number) {
-                true => Err(Fault::gone(names::record(1, number), Some(number))),
-                false => Ok(signed.clone()),
-            };
-            order.judge(read, &mut take);
-        }
-        order.end(&mut take);
-        assert_eq!(found, faults, "read up to {end}");
-    }
 }
 
 /// A prune that goes on beside a reader puts something else away each time.
