@@ -22,8 +22,10 @@ const RECORDS_MAX: u64 = 32 << 20;
 
 /// So many objects that were listed and are not there are waited with.
 const ABSENT_MAX: usize = 65_536;
-/// How often a log is read at most while other objects of it go each time. What is lost is missing twice, and ends that.
+/// How often a log is read at most while other objects of it go each time.
 const READINGS: usize = 32;
+/// How often in a row the same is missing before it is taken for lost.
+const MISSING: usize = 3;
 
 /// Something wrong with a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -277,9 +279,9 @@ fn gone_objects(faults: &[Fault]) -> BTreeSet<String> {
     gone.map(|fault| fault.object.clone()).collect()
 }
 
-/// Is all that is missing now known to be lost? Objects may have been put away since they were listed: records that a segment
+/// Was all that is missing now missing before? Objects may have been put away since they were listed: records that a segment
 /// holds by now, or the oldest, by a prune that was not listed yet. Those are not listed again.
-pub(super) fn is_settled(before: &BTreeSet<String>, gone: &BTreeSet<String>) -> bool {
+pub(super) fn is_known(before: &BTreeSet<String>, gone: &BTreeSet<String>) -> bool {
     gone.is_subset(before)
 }
 
@@ -308,10 +310,11 @@ impl History {
     /// Reads it. That its head is behind the records, or cannot be read, is a fault too.
     pub async fn read(store: &Store, timeline: u32) -> Result<History, Error> {
         let mut history = History::read_once(store, timeline).await?;
-        let mut before = BTreeSet::new();
+        let (mut before, mut times) = (BTreeSet::new(), 1);
         for _ in 1..READINGS {
             let gone = gone_objects(&history.faults);
-            if is_settled(&before, &gone) {
+            times = if is_known(&before, &gone) { times + 1 } else { 1 };
+            if gone.is_empty() || times >= MISSING {
                 break;
             }
             before = gone;

@@ -271,12 +271,12 @@ async fn what_is_put_away_while_it_is_read_is_no_fault() {
 
 /// A prune that goes on beside a reader puts something else away each time.
 #[test]
-fn only_what_is_missing_twice_is_lost() {
+fn what_is_missing_now_was_missing_before_or_has_just_gone() {
     let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
-    assert!(read::is_settled(&names(&[]), &names(&[])));
-    assert!(!read::is_settled(&names(&[]), &names(&["1"])));
-    assert!(!read::is_settled(&names(&["1"]), &names(&["2"])));
-    assert!(read::is_settled(&names(&["1", "2"]), &names(&["1"])));
+    assert!(read::is_known(&names(&[]), &names(&[])));
+    assert!(!read::is_known(&names(&[]), &names(&["1"])));
+    assert!(!read::is_known(&names(&["1"]), &names(&["2"])));
+    assert!(read::is_known(&names(&["1", "2"]), &names(&["1"])));
 }
 
 #[tokio::test]
