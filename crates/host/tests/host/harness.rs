@@ -74,9 +74,7 @@ impl Place {
     }
 
     pub fn edit_manifest(&self, from: &str, to: &str) {
-        let text = std::fs::read_to_string(self.root().join("cluster.yaml")).unwrap();
-        assert!(text.contains(from), "{from:?} is not in the manifest");
-        self.write_manifest(&text.replace(from, to));
+        edit_manifest(self.root(), from, to);
     }
 
     pub fn options(&self) -> Options {
@@ -97,6 +95,25 @@ impl Place {
 
     /// A supervisor of this root that prefers this etcd.
     pub fn up_with(&self, etcd: Option<PathBuf>) -> Up {
+        self.supervise(etcd, |_| {})
+    }
+
+    /// A supervisor of this root that does nothing more once all of `replicas` members were started.
+    pub fn up_paused_after_start(&self, replicas: usize) -> Up {
+        let (root, mut started) = (self.root().to_owned(), 0);
+        self.supervise(None, move |line| {
+            if !line.starts_with("start ") {
+                return;
+            }
+            started += 1;
+            if started == replicas {
+                edit_manifest(&root, "\n  host:", "\n  paused: true\n  host:");
+            }
+        })
+    }
+
+    /// `hear` gets each line as it is told, before the supervisor goes on.
+    fn supervise(&self, etcd: Option<PathBuf>, mut hear: impl FnMut(&str) + Send + 'static) -> Up {
         let (stop, stopped) = oneshot::channel::<()>();
         let lines = Arc::clone(&self.lines);
         let began = Instant::now();
@@ -106,6 +123,7 @@ impl Place {
                 Event::Ready(_) => "ready".to_owned(),
                 _ => return,
             };
+            hear(&text);
             lines
                 .lock()
                 .unwrap()
@@ -146,6 +164,13 @@ impl Place {
     pub async fn until_ready(&self) -> Status {
         self.until("ready", |status| status.ready).await
     }
+}
+
+fn edit_manifest(root: &Path, from: &str, to: &str) {
+    let file = root.join("cluster.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(from), "{from:?} is not in the manifest");
+    std::fs::write(file, text.replace(from, to)).unwrap();
 }
 
 impl Drop for Place {

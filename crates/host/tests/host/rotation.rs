@@ -228,8 +228,9 @@ fn an_earlier_cluster_gets_a_ca_between_members_and_then_no_client_is_taken_for_
     run(async {
         let place = Place::new(3, &newest());
         as_it_was_before(place.root());
-        let up = place.up();
-        let before = pids(&place.until_ready().await);
+        // Otherwise the rotation could be over before anybody looked.
+        let up = place.up_paused_after_start(3);
+        let before = pids(&place.until("paused", |s| s.spec.paused && pids(s).len() == 3).await);
         let all: BTreeSet<Ordinal> = (0..3).map(Ordinal).collect();
         await_that_async("one CA signed for all", PATIENCE, async || {
             let let_in = let_applications_in(&place).await;
@@ -242,6 +243,7 @@ fn an_earlier_cluster_gets_a_ca_between_members_and_then_no_client_is_taken_for_
         .await;
         let former = signer(place.root()).unwrap();
         let gap = under_writes(&place, async {
+            place.edit_manifest("\n  paused: true", "");
             await_that_async("no member takes a client for another", PATIENCE, async || {
                 let status = place.status();
                 let restarted = status.ready && pids(&status).is_disjoint(&before);
