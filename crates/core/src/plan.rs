@@ -152,6 +152,9 @@ pub fn plan_with(
                 pass.restart_unproven();
             }
             pass.restart_after_lost_ca();
+            if spec.frozen.is_none() {
+                pass.grow_storage_of_stopped();
+            }
         }
         return pass.finish();
     }
@@ -169,6 +172,7 @@ pub fn plan_with(
     if spec.frozen.is_some() {
         // Who is missing has been lost: nothing else is changed.
         let _ = decided || pass.grow();
+        pass.clear_wanted_places();
         return pass.finish();
     }
     // Size before version: a cluster that is short of a member is made whole before another one is stopped.

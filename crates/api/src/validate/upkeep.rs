@@ -25,7 +25,11 @@ pub(crate) fn upkeep(spec: &ClusterSpec, found: &mut Findings) -> Option<BackupS
         Ground::Kubernetes => {
             let text = "not acted on by this version of quorate: no backup is taken. Take them by other means until it is.";
             found.warn(FieldPath::of("spec.backup"), text);
-            schedule(plan, found);
+            // A fault would hold clusters that an earlier version accepted.
+            if let Some(why) = plan.schedule.as_deref().and_then(no_schedule) {
+                let text = format!("no schedule as cron knows them: {why}");
+                found.warn(FieldPath::of("spec.backup.schedule"), text);
+            }
             None
         }
     }

@@ -273,16 +273,11 @@ impl Order {
     }
 }
 
-/// What was listed, and is not there.
+/// What was listed, and is not there. Objects may have been put away since they were listed: records that a segment holds by
+/// now, or the oldest, by a prune that was not listed yet. Those are not listed again.
 fn gone_objects(faults: &[Fault]) -> BTreeSet<String> {
     let gone = faults.iter().filter(|fault| fault.gone);
     gone.map(|fault| fault.object.clone()).collect()
-}
-
-/// Was all that is missing now missing before? Objects may have been put away since they were listed: records that a segment
-/// holds by now, or the oldest, by a prune that was not listed yet. Those are not listed again.
-pub(super) fn is_known(before: &BTreeSet<String>, gone: &BTreeSet<String>) -> bool {
-    gone.is_subset(before)
 }
 
 pub(super) async fn head(store: &Store, timeline: u32) -> Result<Option<Head>, Error> {
@@ -309,17 +304,28 @@ pub struct History {
 impl History {
     /// Reads it. That its head is behind the records, or cannot be read, is a fault too.
     pub async fn read(store: &Store, timeline: u32) -> Result<History, Error> {
-        let mut history = History::read_once(store, timeline).await?;
+        History::settled(async || History::read_once(store, timeline).await).await
+    }
+
+    /// Reads until nothing is missing, or what is missing has been for so often that it is lost.
+    pub(super) async fn settled(
+        mut read: impl AsyncFnMut() -> Result<History, Error>,
+    ) -> Result<History, Error> {
+        let mut history = read().await?;
         let (mut before, mut times) = (BTreeSet::new(), 1);
         for _ in 1..READINGS {
             let gone = gone_objects(&history.faults);
-            times = if is_known(&before, &gone) { times + 1 } else { 1 };
-            if gone.is_empty() || times >= MISSING {
-                break;
+            times = if gone.is_subset(&before) { times + 1 } else { 1 };
+            if gone.is_empty() || times >= MISSING || gone.len() > ABSENT_MAX {
+                return Ok(history);
             }
             before = gone;
-            history = History::read_once(store, timeline).await?;
+            history = read().await?;
         }
+        // What goes just now is not lost.
+        history
+            .faults
+            .retain(|fault| !fault.gone || before.contains(&fault.object));
         Ok(history)
     }
 

@@ -269,14 +269,36 @@ async fn what_is_put_away_while_it_is_read_is_no_fault() {
     }
 }
 
+/// What is lost after readings in each of which these objects were missing, and how many readings that took.
+async fn lost_after(missing: &[&[&str]]) -> (Vec<String>, usize) {
+    let mut readings = 0;
+    let history = History::settled(async || {
+        let names = missing[readings.min(missing.len() - 1)];
+        readings += 1;
+        let gone = |name: &&str| Fault::gone((*name).to_owned(), None);
+        Ok(History {
+            faults: names.iter().map(gone).collect(),
+            ..History::default()
+        })
+    })
+    .await
+    .unwrap();
+    let objects = history.faults.into_iter().map(|fault| fault.object);
+    (objects.collect(), readings)
+}
+
 /// A prune that goes on beside a reader puts something else away each time.
-#[test]
-fn what_is_missing_now_was_missing_before_or_has_just_gone() {
-    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
-    assert!(read::is_known(&names(&[]), &names(&[])));
-    assert!(!read::is_known(&names(&[]), &names(&["1"])));
-    assert!(!read::is_known(&names(&["1"]), &names(&["2"])));
-    assert!(read::is_known(&names(&["1", "2"]), &names(&["1"])));
+#[tokio::test]
+async fn lost_is_what_is_missing_each_time_and_not_what_has_just_gone() {
+    let lost = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(lost_after(&[&[]]).await, (lost(&[]), 1));
+    assert_eq!(lost_after(&[&["a"]]).await, (lost(&["a"]), 3));
+    assert_eq!(lost_after(&[&["1"], &["2"], &[]]).await, (lost(&[]), 3));
+    assert_eq!(lost_after(&[&["a", "1"], &["a"]]).await, (lost(&["a"]), 3));
+    let going: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let going: Vec<Vec<&str>> = going.iter().map(|name| vec!["a", name.as_str()]).collect();
+    let going: Vec<&[&str]> = going.iter().map(Vec::as_slice).collect();
+    assert_eq!(lost_after(&going).await, (lost(&["a"]), 32), "not for ever");
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ use crate::model::{
     Version, Volume,
 };
 
+/// When to look again where nothing is expected to happen.
+const REST: Duration = Duration::from_secs(2);
+
 /// The state of one pass.
 pub(super) struct Pass<'a> {
     pub spec: &'a Spec,
@@ -51,11 +54,12 @@ impl<'a> Pass<'a> {
 
     pub fn finish(mut self) -> (Plan, Memory) {
         let busy = !self.plan.steps.is_empty();
-        let waiting = !self.plan.waits.is_empty();
+        // What lasts until a known time changes nothing before.
+        let waiting = self.plan.waits.iter().any(|w| w.until.is_none_or(|until| until <= self.now + REST));
         self.plan.requeue_after = match (busy, waiting) {
             (true, _) => Duration::from_millis(50),
             (false, true) => Duration::from_millis(200),
-            (false, false) => Duration::from_secs(2),
+            (false, false) => REST,
         };
         if self.memory != self.before {
             self.note_indexes();

@@ -11,19 +11,11 @@ use crate::plan::{Step, WaitReason};
 impl Pass<'_> {
     pub fn grow_storage(&mut self) {
         let Some(to) = self.spec.storage else { return };
-        let wanted: Vec<Ordinal> = (0..self.spec.replicas).map(Ordinal).collect();
-        // Also of a slot whose volume was given up in this pass: the storage is the slot's, and still grows.
-        let seen = &self.observed.slots;
-        let size = |o: &Ordinal| seen.get(o).and_then(|v| Some(v.storage.as_ref()?.size));
-        if let Some(ordinal) = wanted.iter().find(|o| size(o).is_some_and(|s| s.grows())) {
-            let name = self.spec.member_name(*ordinal);
-            let detail = format!("the storage of {name} was asked to grow and has not yet");
-            return self.wait(WaitReason::StorageGrowing, Some(*ordinal), detail);
-        }
-        let smaller = |o: &&Ordinal| size(o).and_then(|s| s.asked).is_some_and(|asked| asked < to);
+        let Some(smaller) = self.smaller_storage(to) else {
+            return;
+        };
         let unhealthy = self.voters().into_iter().filter(|k| !k.healthy);
         let unhealthy: Vec<Option<Ordinal>> = unhealthy.map(|k| k.ordinal).collect();
-        let smaller: Vec<Ordinal> = wanted.iter().filter(smaller).copied().collect();
         let first = smaller.iter().find(|o| unhealthy.contains(&Some(**o)));
         let Some(&ordinal) = first.or(smaller.first()) else {
             return;
@@ -48,5 +40,37 @@ impl Pass<'_> {
             let storage = storage.id.clone();
             self.step(Step::Grow { ordinal, storage, to });
         }
+    }
+
+    /// Without a quorum, that of a member which cannot be started: it disturbs nobody, and may be what it lacks.
+    pub fn grow_storage_of_stopped(&mut self) {
+        let Some(to) = self.spec.storage else { return };
+        let Some(smaller) = self.smaller_storage(to) else {
+            return;
+        };
+        let stopped = smaller.into_iter().filter(|o| self.stopped(*o));
+        let found = stopped.filter_map(|o| Some((o, self.view(o)?))).find_map(|(o, view)| {
+            let waits = view.cannot_start.is_some() && !view.deletion_pending;
+            Some((o, view.storage.as_ref().filter(|_| waits)?.id.clone()))
+        });
+        if let Some((ordinal, storage)) = found {
+            self.step(Step::Grow { ordinal, storage, to });
+        }
+    }
+
+    /// Wanted members whose storage was asked to be smaller than `to`; none while that of one still grows, which is said.
+    fn smaller_storage(&mut self, to: u64) -> Option<Vec<Ordinal>> {
+        let wanted: Vec<Ordinal> = (0..self.spec.replicas).map(Ordinal).collect();
+        // Also of a slot whose volume was given up in this pass: the storage is the slot's, and still grows.
+        let seen = &self.observed.slots;
+        let size = |o: &Ordinal| seen.get(o).and_then(|v| Some(v.storage.as_ref()?.size));
+        if let Some(ordinal) = wanted.iter().find(|o| size(o).is_some_and(|s| s.grows())) {
+            let name = self.spec.member_name(*ordinal);
+            let detail = format!("the storage of {name} was asked to grow and has not yet");
+            self.wait(WaitReason::StorageGrowing, Some(*ordinal), detail);
+            return None;
+        }
+        let smaller = |o: &Ordinal| size(o).and_then(|s| s.asked).is_some_and(|asked| asked < to);
+        Some(wanted.into_iter().filter(smaller).collect())
     }
 }

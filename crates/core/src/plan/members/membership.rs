@@ -65,15 +65,18 @@ impl Pass<'_> {
         }
     }
 
-    pub fn remove(&mut self, member: MemberId) {
+    /// False if it must wait.
+    pub fn remove(&mut self, member: MemberId) -> bool {
         let step = Step::Remove {
             member,
             basis: self.basis(),
         };
         let voted = self.voters().iter().any(|k| k.listed.id == member);
-        if self.change(ChangeKind::Remove(member), step) && voted {
+        let removed = self.change(ChangeKind::Remove(member), step);
+        if removed && voted {
             self.write_down(member);
         }
+        removed
     }
 
     /// One more entry after `member` has become a voter or stopped being one, through another: the leader, best of all.

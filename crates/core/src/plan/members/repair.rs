@@ -113,14 +113,13 @@ impl Pass<'_> {
             );
             return self.wait(WaitReason::MembersUnhealthy, Some(ordinal), detail);
         }
-        if self.transfer_leadership_before_removal(victim.listed.id) {
+        if self.transfer_leadership_before_removal(victim.listed.id) && self.remove(victim.listed.id) {
             if matches!(self.view(ordinal).map(|v| &v.volume), Some(Volume::Data { .. })) {
                 let slot = self.slot_mut(ordinal);
                 slot.replacements = slot.replacements.saturating_add(1);
             }
             let detail = format!("{name} is replaced: {why}");
             self.wait(WaitReason::ChangeInFlight, Some(ordinal), detail);
-            self.remove(victim.listed.id);
         }
     }
 }

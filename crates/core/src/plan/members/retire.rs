@@ -20,6 +20,16 @@ impl Pass<'_> {
         }
     }
 
+    /// What is left of wanted members that were lost makes room for those that replace them, whatever else must wait.
+    pub fn clear_wanted_places(&mut self) {
+        for ordinal in self.memory.slots.keys().copied().collect::<Vec<_>>() {
+            if self.spec.wants(ordinal) {
+                self.stop_former(ordinal);
+                self.set_aside(ordinal);
+            }
+        }
+    }
+
     /// The place and the storage of a slot that is neither a member, nor wanted, nor about to be one. A place may have been
     /// made for a member that was never started: of such a slot nothing is remembered. Storage waits until every voter
     /// serves: then none of them has its data elsewhere, should volumes have been swapped.

@@ -156,7 +156,9 @@ fn a_learner_that_fails_is_tried_a_few_times_and_then_left_alone() {
     }
     // Three at once, six while the pause grows to an hour, then one an hour.
     assert!((20..=3 + 6 + 24).contains(&added), "{added}");
-    assert!(reasons(&f.plan()).contains(&"LearnerFails"));
+    let plan = f.plan();
+    assert!(reasons(&plan).contains(&"LearnerFails"));
+    assert_eq!(plan.requeue_after, Duration::from_secs(2), "nothing comes of looking sooner");
     f.spec.config = "mended".into();
     let plan = f.plan();
     assert!(
@@ -496,6 +498,33 @@ fn storage_of_an_unhealthy_member_grows_first_and_that_of_healthy_ones_waits() {
     let plan = f.plan();
     assert!(reasons(&plan).contains(&"MembersUnhealthy"), "{plan:?}");
     assert_eq!(grown(f.steps()), None);
+}
+
+/// Two full volumes of three: neither of their members serves before it has room.
+#[test]
+fn without_a_quorum_storage_grows_where_nobody_can_run() {
+    let mut f = Fixture::healthy(3);
+    (0..3).for_each(|n| size(&mut f, n, 10, 10));
+    for n in [1, 2] {
+        f.kill(n).view(n).cannot_start = Some("its volume is full".into());
+    }
+    f.silence().spec.storage = Some(20);
+    let grown = |f: &mut Fixture| {
+        let steps = f.later(Duration::from_secs(60)).steps();
+        steps.into_iter().find(|s| s.contains("storage"))
+    };
+    let grow = |n| Some(format!("have the storage of member {n} grow to 20 bytes"));
+    assert_eq!(grown(&mut f), grow(1));
+    size(&mut f, 1, 20, 10);
+    assert_eq!(grown(&mut f), None, "one after the other");
+    size(&mut f, 1, 20, 20);
+    f.view(1).cannot_start = None;
+    f.view(2).deletion_pending = true;
+    assert_eq!(grown(&mut f), None, "it is going");
+    f.view(2).deletion_pending = false;
+    assert_eq!(grown(&mut f), grow(2));
+    size(&mut f, 2, 20, 20);
+    assert_eq!(grown(&mut f), None, "who runs is not disturbed");
 }
 
 #[test]

@@ -119,6 +119,11 @@ fn a_member_that_never_gets_up_is_replaced_a_bounded_number_of_times() {
     let slot = f.memory.slots.get_mut(&o(2)).unwrap();
     (slot.starts, slot.fails) = (6, 6);
     slot.last_start = f.now;
+    // What must wait is not counted.
+    f.memory.change_not_before = f.now + pace::CHANGE_RETRY;
+    assert!(reasons(&f.plan()).contains(&"EtcdRefused"));
+    assert_eq!(f.memory.slot(o(2)).replacements, 0);
+    f.memory.change_not_before = f.now;
     assert!(
         f.steps()
             .contains(&"remove member a2 from the cluster".to_owned())
@@ -492,6 +497,23 @@ fn while_nothing_can_be_changed_what_is_lost_is_healed() {
     let members = &mut f.observed.quorum.as_mut().unwrap().members;
     members.retain(|m| m.id != id(2));
     f.plan();
+    *f.view(2) = Fixture::vacant(2);
+    assert_eq!(f.steps(), [format!("add member 2 ({}) as a learner", url(2))]);
+    // What was there makes room for it first.
+    let mut f = Fixture::healthy(3);
+    f.spec.frozen = frozen.clone();
+    f.kill(2).view(2).volume = Volume::Damaged { why: "bad".into() };
+    assert_eq!(
+        f.later(Duration::from_secs(60)).steps(),
+        ["remove member a2 from the cluster"]
+    );
+    f.leave(2);
+    f.plan();
+    *f.view(2) = SlotView {
+        leftovers: vec![Generation(0)],
+        ..Fixture::vacant(2)
+    };
+    assert_eq!(f.steps(), ["set data of member 2 (g0) aside"]);
     *f.view(2) = Fixture::vacant(2);
     assert_eq!(f.steps(), [format!("add member 2 ({}) as a learner", url(2))]);
     // And nothing is begun.
