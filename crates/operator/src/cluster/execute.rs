@@ -145,6 +145,9 @@ impl Executor<'_> {
         let Some(claim) = &slot.claim else {
             return Err("its claim is gone".to_owned());
         };
+        if let Some(why) = &claim.unreadable {
+            return Err(format!("what is written on its claim cannot be read: {why}"));
+        }
         let remembered = self.memory.slot(ordinal);
         if remembered.mark == Mark::Never {
             return Err("the start is not on record".to_owned());

@@ -1,7 +1,7 @@
 //! What a pass decides from: for [`crate::cluster::reconcile`], and for the simulator.
 //!
 //! In: the EtcdCluster and its objects. Out: what is wanted, and what is remembered. Never: a memory that is there and
-//! cannot be read, taken for none; a cluster that is not looked after because its manifest was spoilt.
+//! cannot be read, taken for none, be it in the status or on a claim; a cluster that is not looked after because its manifest was spoilt.
 
 use quorate_api::Cluster;
 use quorate_api::crd::EtcdCluster;
@@ -14,7 +14,7 @@ use crate::cluster::memory_text::unpack;
 use crate::cluster::observe::Objects;
 use crate::cluster::observe::gather::{bytes, requested};
 use crate::cluster::record::{recall, speaks_tls};
-use crate::names::Names;
+use crate::names::{Names, VOLUME_ANNOTATION};
 
 /// A manifest larger than this is not remembered.
 const MANIFEST_MAX: usize = 64 * 1024;
@@ -126,6 +126,21 @@ pub fn stored(resource: &EtcdCluster) -> Result<Option<Memory>, String> {
     })
 }
 
+/// Why what is written on a claim cannot be read, for people. What is written there may be all that is left of a former
+/// EtcdCluster's memory, and a later release may rely on it: nothing is done that would write over it.
+pub fn unreadable_claim(names: &Names, objects: &Objects) -> Option<String> {
+    let mut claims = objects
+        .slots
+        .iter()
+        .filter_map(|(o, s)| Some((o, s.claim.as_ref()?.unreadable.as_ref()?)));
+    let (ordinal, why) = claims.next()?;
+    let claim = names.member(*ordinal);
+    Some(format!(
+        "the annotation {VOLUME_ANNOTATION} of the PersistentVolumeClaim {claim} cannot be read: {why}; a newer quorate \
+         wrote it, or someone changed it: run that quorate, or put back what was there"
+    ))
+}
+
 /// What is remembered on the claims that a former EtcdCluster of that name left. Asked for until a cluster has begun: the
 /// first look may show the claims as they were before the former one began.
 pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
@@ -151,6 +166,26 @@ mod tests {
         let text = serde_json::to_string(&Memory::default()).unwrap();
         resource.status.get_or_insert_default().memory = Some(text);
         assert_eq!(stored(&resource), Ok(Some(Memory::default())));
+    }
+
+    #[test]
+    fn a_record_on_a_claim_that_cannot_be_read_is_told_with_the_claim() {
+        use crate::cluster::observe::slot::{Claim, SlotObjects};
+        use quorate_core::model::Ordinal;
+        let slot = |unreadable: Option<&str>| SlotObjects {
+            claim: Some(Claim {
+                unreadable: unreadable.map(str::to_owned),
+                ..Claim::default()
+            }),
+            ..SlotObjects::default()
+        };
+        let mut objects = Objects::default();
+        objects.slots.insert(Ordinal(0), slot(None));
+        let names = Names::of("n", "c");
+        assert_eq!(unreadable_claim(&names, &objects), None);
+        objects.slots.insert(Ordinal(1), slot(Some("it is of format 2")));
+        let why = unreadable_claim(&names, &objects).unwrap();
+        assert!(why.contains("PersistentVolumeClaim c-1 cannot be read: it is of format 2"), "{why}");
     }
 
     #[test]

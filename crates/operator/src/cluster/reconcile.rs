@@ -25,7 +25,7 @@ use super::driver::{Driver, View};
 use super::execute::{Executor, Requests};
 use super::log;
 use super::observe::{Look, Objects};
-use super::pass::{asked, fallback, recalled, stored, wanted};
+use super::pass::{asked, fallback, recalled, stored, unreadable_claim, wanted};
 use super::record::speaks_tls;
 use super::status::{StatusInput, held, ownerless, refused};
 use super::upkeep::{release, upkeep};
@@ -96,12 +96,10 @@ async fn look_after(
         return Ok(Some(SOONEST)); // The watch has yet to show what was written.
     }
     kept.replaced = None;
+    let unreadable = StatusReason::UnreadableMemory.name();
     let stored = match stored(&resource) {
         Ok(stored) => stored,
-        Err(why) => {
-            let reason = StatusReason::UnreadableMemory.name();
-            return hold(driver, &resource, reason, &why, kept).await;
-        }
+        Err(why) => return hold(driver, &resource, unreadable, &why, kept).await,
     };
     let invalid = BlockReason::Invalid.name();
     let asked = match asked(&resource, stored.as_ref()) {
@@ -124,6 +122,9 @@ async fn look_after(
     };
     let mut objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
     objects.resources = cluster.pod.resources.clone();
+    if let Some(why) = unreadable_claim(names, &objects) {
+        return hold(driver, &resource, unreadable, &why, kept).await;
+    }
     let before = stored.filter(|memory| memory.bootstrap.is_some());
     let before = before.unwrap_or_else(|| recalled(&cluster, names, &objects));
     let before = if kept.taken_up { before } else { before.taken_up() };

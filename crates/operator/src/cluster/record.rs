@@ -2,7 +2,8 @@
 //! deleted and created again finds its members by these records.
 //!
 //! In: the memory. Out: an annotation per claim, and from all of them a memory again. Never: a record of a wiped volume
-//! written over that of the volume it was; "never started" from a claim without a record.
+//! written over that of the volume it was; "never started" from a claim without a record; a record that cannot be read,
+//! taken for none.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeRecord {
+    #[serde(default)]
+    pub format: RecordFormat,
     /// The id that lies on the volume.
     pub volume_id: String,
     /// Which generation of the slot this is about.
@@ -49,11 +52,42 @@ pub struct VolumeRecord {
     pub reached: Progress,
 }
 
+/// The format that a record was written in; one without a number is of the first. A newer one cannot be read, so that
+/// nobody acts on half of it, or writes it back without what they did not understand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct RecordFormat(u32);
+
+impl RecordFormat {
+    const KNOWN: RecordFormat = RecordFormat(1);
+}
+
+impl Default for RecordFormat {
+    fn default() -> RecordFormat {
+        RecordFormat::KNOWN
+    }
+}
+
+impl TryFrom<u32> for RecordFormat {
+    type Error = String;
+
+    fn try_from(format: u32) -> Result<RecordFormat, String> {
+        match format {
+            1 => Ok(RecordFormat::KNOWN),
+            other => Err(format!(
+                "it is of format {other}, and this quorate knows format {}",
+                RecordFormat::KNOWN.0
+            )),
+        }
+    }
+}
+
 impl VolumeRecord {
     /// What the memory says of a slot, on the volume `volume_id`.
     pub fn of(memory: &Memory, ordinal: Ordinal, volume_id: &str) -> VolumeRecord {
         let slot = memory.slot(ordinal);
         VolumeRecord {
+            format: RecordFormat::KNOWN,
             volume_id: volume_id.to_owned(),
             generation: slot.generation,
             mark: slot.mark,
@@ -80,9 +114,16 @@ impl VolumeRecord {
         self.generation == generation && (!self.volume_id.is_empty() || self.mark != Mark::Never)
     }
 
-    /// Reads an annotation; `None` if it is none of ours.
-    pub fn read(text: &str) -> Option<VolumeRecord> {
-        serde_json::from_str(text).ok()
+    /// Reads an annotation. An error is for people.
+    pub fn read(text: &str) -> Result<VolumeRecord, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default, rename = "format")]
+            _format: RecordFormat,
+        }
+        // First of all, so that a newer one is called that, whatever else in it is not known here.
+        let read = serde_json::from_str::<Head>(text).and_then(|_| serde_json::from_str(text));
+        read.map_err(|error| error.to_string())
     }
 
     pub fn text(&self) -> String {
@@ -155,6 +196,7 @@ mod tests {
 
     fn record(mark: Mark, member: Option<u64>) -> VolumeRecord {
         VolumeRecord {
+            format: RecordFormat::KNOWN,
             volume_id: "v".to_owned(),
             generation: Generation(2),
             mark,
@@ -181,8 +223,22 @@ mod tests {
     #[test]
     fn a_record_reads_back() {
         let record = record(Mark::Started, Some(7));
-        assert_eq!(VolumeRecord::read(&record.text()), Some(record));
-        assert_eq!(VolumeRecord::read("gibberish"), None);
+        assert_eq!(VolumeRecord::read(&record.text()), Ok(record));
+    }
+
+    #[test]
+    fn a_record_without_a_format_is_of_the_first_and_a_newer_one_is_not_read() {
+        let record = record(Mark::Started, Some(7));
+        let text = record.text();
+        assert!(text.starts_with(r#"{"format":1,"#), "{text}");
+        let of_before = text.replacen(r#""format":1,"#, "", 1);
+        assert_eq!(VolumeRecord::read(&of_before), Ok(record));
+        let newer = r#"{"format":2,"volumes":[]}"#;
+        let error = VolumeRecord::read(newer).unwrap_err();
+        assert!(error.contains("it is of format 2, and this quorate knows format 1"), "{error}");
+        for spoilt in ["", "gibberish", "{}", "[]", r#"{"format":"1"}"#, &text[..text.len() - 1]] {
+            assert!(VolumeRecord::read(spoilt).is_err(), "{spoilt}");
+        }
     }
 
     #[test]

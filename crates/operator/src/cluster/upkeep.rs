@@ -2,7 +2,7 @@
 //! there are, records on claims, and storage that is to grow.
 //!
 //! In: what is there. Out: [`Effect`]s, none if all is as it should be. Never: a record
-//! replaced that is the only proof of what a volume was.
+//! replaced that is the only proof of what a volume was, or that was not understood.
 
 use std::collections::BTreeMap;
 
@@ -362,7 +362,9 @@ pub fn release(name: &str, peer: &Peer) -> Option<Effect> {
 /// Puts the volume that a pod has looked at on record, and keeps the record up to date. A record of the same generation
 /// keeps its volume's id: if another volume is there now, that is how it shows.
 fn record(memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, name: &str, requests: &mut Requests) {
-    let Some(claim) = &slot.claim else { return };
+    let Some(claim) = slot.claim.as_ref().filter(|claim| claim.unreadable.is_none()) else {
+        return;
+    };
     let generation = memory.slot(ordinal).generation;
     let looked = slot.pod().and_then(|p| p.report.as_ref());
     let looked = looked.filter(|r| r.generation == generation && !r.volume_id.is_empty());

@@ -252,11 +252,13 @@ impl KubeWorld {
         if let Some(resource) = resource.as_mut() {
             me.release.reads(Arc::make_mut(resource));
         }
+        let mut claims: Vec<_> = self.api.claims.view(me.sees(2, now)).into_values().collect();
+        claims.iter_mut().for_each(|claim| me.release.reads_claim(claim));
         let view = View {
             resource,
             seen: MemberObjects {
                 peers: self.api.peers.view(me.sees(1, now)).into_values().collect(),
-                claims: self.api.claims.view(me.sees(2, now)).into_values().collect(),
+                claims,
                 sets: self.api.sets.view(me.sees(3, now)).into_values().collect(),
                 pods: self.api.pods.view(me.sees(4, now)).into_values().collect(),
             },
@@ -346,7 +348,8 @@ impl KubeWorld {
                 self.judge_effect(me, effect);
                 self.judge_release(me, effect);
                 self.change_of_mind(me, effect);
-                let result = self.request(me, |api| api.apply(effect));
+                let asked = me.release.asks(effect);
+                let result = self.request(me, |api| api.apply(&asked));
                 if let Some(secret) = self.api.secrets.live.get(&self.names.ca_secret()) {
                     self.certificates.learn(secret);
                 }

@@ -170,8 +170,13 @@ fn a_first_start_is_on_the_claim_before_the_pod_is_told() {
 
 #[test]
 fn nothing_is_started_that_is_not_remembered() {
-    let parked = slot(&[at_the_gate(&report(Found::Empty, None))], None);
-    assert!(effects(parked, &memory(Mark::Never), &start(V)).is_err());
+    let mut parked = slot(&[at_the_gate(&report(Found::Empty, None))], None);
+    assert!(effects(parked.clone(), &memory(Mark::Never), &start(V)).is_err());
+    assert!(effects(parked.clone(), &memory(Mark::Intended), &start(V)).is_ok());
+    // It would be written over what a later release has written on the claim.
+    parked.claim.as_mut().unwrap().unreadable = Some("it is of format 2".to_owned());
+    let refused = effects(parked, &memory(Mark::Intended), &start(V));
+    assert!(refused.unwrap_err().contains("it is of format 2"));
 }
 
 fn crashed() -> serde_json::Value {

@@ -79,6 +79,10 @@ impl MemberObjects {
 
 fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
     let record = claim.annotations().get(VOLUME_ANNOTATION);
+    let (record, unreadable) = match record.map(|text| VolumeRecord::read(text)).transpose() {
+        Ok(record) => (record, None),
+        Err(why) => (None, Some(why)),
+    };
     let spec = claim.spec.as_ref();
     let capacity = (claim.status.as_ref()).and_then(|s| s.capacity.as_ref()?.get("storage"));
     let phase = claim.status.as_ref().and_then(|s| s.phase.as_deref());
@@ -91,7 +95,8 @@ fn read_claim(claim: &PersistentVolumeClaim) -> Claim {
         uid: claim.uid().unwrap_or_default(),
         version: claim.resource_version().unwrap_or_default(),
         deleting: claim.metadata.deletion_timestamp.is_some(),
-        record: record.and_then(|text| VolumeRecord::read(text)),
+        record,
+        unreadable,
         unbound,
         asks_for: spec.and_then(requested).map(|q| q.to_owned()),
         holds: capacity.map(|q| q.0.clone()),

@@ -63,6 +63,8 @@ pub struct Claim {
     pub deleting: bool,
     /// What is written on it.
     pub record: Option<VolumeRecord>,
+    /// Something is written there that cannot be read; why, in words. It is no proof of anything, and stays.
+    pub unreadable: Option<String>,
     /// It has no volume yet; in words.
     pub unbound: Option<String>,
     /// How much storage it asks for, as a Kubernetes quantity.

@@ -7,14 +7,13 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Generation, MemberId, Ordinal, VolumeMarks};
 use quorate_core::plan::{BlockReason, Plan};
-use quorate_operator::cluster::record::VolumeRecord;
-use quorate_operator::names::VOLUME_ANNOTATION;
 use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 use quorate_pod::rules::Record;
 
 use crate::etcd::{Data, Place, Volumes};
 use crate::fault::newest_conf;
 use crate::kube::kubelet::Running;
+use crate::kube::operator::release::on_record;
 use crate::kube::volume::Volume;
 use crate::kube::world::{KubeBreak, KubeWorld};
 
@@ -108,7 +107,7 @@ impl KubeWorld {
         let annotation = template.and_then(|meta| meta.annotations.as_ref()?.get(REACHED_ANNOTATION));
         let told = annotation.and_then(|text| KnownProgress::read(text.as_bytes()).ok());
         let claim = self.api.claims.live.get(&name);
-        let record = claim.and_then(|c| VolumeRecord::read(c.annotations().get(VOLUME_ANNOTATION)?));
+        let record = claim.and_then(|c| on_record(c));
         let recorded = record
             .filter(|r| r.generation == generation)
             .map(|r| KnownProgress {

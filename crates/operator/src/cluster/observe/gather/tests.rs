@@ -57,6 +57,30 @@ fn whose_a_peer_is_decides_what_becomes_of_it() {
 }
 
 #[test]
+fn a_record_that_cannot_be_read_is_not_taken_for_none() {
+    let read = |annotations: Value| {
+        let claim = json!({"metadata": {"name": "c-0", "uid": "v", "annotations": annotations}});
+        let seen = MemberObjects {
+            claims: vec![Arc::new(serde_json::from_value(claim).unwrap())],
+            ..MemberObjects::default()
+        };
+        let objects = seen.objects(&Names::of("n", "c"), UID);
+        let claim = objects.slot(Ordinal(0)).claim.unwrap();
+        (claim.record, claim.unreadable)
+    };
+    assert_eq!(read(json!({})), (None, None));
+    let record = VolumeRecord::of(&Memory::default(), Ordinal(0), "v");
+    assert_eq!(
+        read(json!({VOLUME_ANNOTATION: record.text()})),
+        (Some(record), None)
+    );
+    let (record, unreadable) = read(json!({VOLUME_ANNOTATION: r#"{"format":2}"#}));
+    assert_eq!(record, None);
+    assert!(unreadable.unwrap().contains("it is of format 2"));
+    assert!(read(json!({VOLUME_ANNOTATION: "gibberish"})).1.is_some());
+}
+
+#[test]
 fn what_keeps_a_set_or_a_claim_is_read() {
     let set = json!({
         "metadata": {"name": "c-0", "uid": "s"},
