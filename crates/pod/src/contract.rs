@@ -112,6 +112,8 @@ fn is_zero(bytes: &u64) -> bool {
 pub const NO_ROOM_ASIDE: &str = "sets of old data lie in";
 
 /// What is known to be on a volume. The gate lets nothing through on one that has less: it was put back to an earlier state.
+/// Data of another member or cluster than is known waits for a go-ahead: a volume of an earlier cluster of the same name
+/// has the same names on it. An id that is absent is not compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KnownProgress {
@@ -119,6 +121,12 @@ pub struct KnownProgress {
     pub epoch: Epoch,
     #[serde(default, flatten)]
     pub reached: Progress,
+    /// The member whose data it was seen to have.
+    #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
+    pub member: Option<MemberId>,
+    /// The cluster that the member is of.
+    #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterId>,
 }
 
 impl KnownProgress {
@@ -141,6 +149,11 @@ impl KnownProgress {
     pub fn to_annotation(&self) -> String {
         // These types have nothing that JSON cannot say.
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// May data of this member and cluster be what is known to be on the volume?
+    pub fn fits(&self, member: MemberId, cluster: ClusterId) -> bool {
+        self.member.is_none_or(|id| id == member) && self.cluster.is_none_or(|id| id == cluster)
     }
 
     /// Why nothing may start from a volume with these marks, if so: in words.
@@ -396,7 +409,7 @@ impl Report {
         config: &str,
         floor: &KnownProgress,
     ) -> bool {
-        let data = matches!(self.volume, Found::Data { .. });
+        let data = matches!(self.volume, Found::Data { member, cluster } if floor.fits(member, cluster));
         let own = self
             .belongs_to
             .as_ref()

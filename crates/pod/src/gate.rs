@@ -10,7 +10,8 @@
 //!        └──────────────────────────────────────────┘
 //! ```
 //!
-//! Never: a volume that belongs to another member, however it came here; one of another epoch, or that was put back to an
+//! Never: a volume that belongs to another member, however it came here; data of another member or cluster than is known,
+//! without a go-ahead; a volume of another epoch, or that was put back to an
 //! earlier state than it is known to have had, with or without a go-ahead; a first start where something may have run; a
 //! go-ahead of another pod, volume or generation; data of a newer etcd under an older one.
 
@@ -198,7 +199,10 @@ pub fn decide(
         if let Some(why) = too_old(gate.version, identity) {
             return refuse(why);
         }
-        let known = entry.started.as_ref() == Some(&wanted) && identity.is(entry.member, entry.cluster);
+        // What the volume says of itself came with it. What is known of the slot tells an earlier cluster's apart.
+        let known = entry.started.as_ref() == Some(&wanted)
+            && identity.is(entry.member, entry.cluster)
+            && floor.fits(identity.member, identity.cluster);
         if known && !later {
             return Decision::Pass(Admission {
                 how: How::Resume,
@@ -212,7 +216,7 @@ pub fn decide(
         Ok(go) => go,
         Err(why) => {
             return Decision::Wait {
-                why: format!("{}; {why}", purpose(data, &entry.started, &wanted)),
+                why: format!("{}; {why}", purpose(data, &entry.started, &wanted, floor)),
             };
         }
     };
@@ -278,11 +282,10 @@ pub fn decide(
                     run,
                 })
             } else {
-                let whole = |id: Option<String>| id.unwrap_or("any".to_owned());
                 refuse(format!(
                     "the data is that of {found}, and not of member {}, cluster {}",
-                    whole(member.map(|id| id.to_string())),
-                    whole(cluster.map(|id| id.to_string()))
+                    id_or_any(member),
+                    id_or_any(cluster)
                 ))
             }
         }
@@ -296,6 +299,10 @@ pub fn decide(
             "it is to go on from its data, and that is damaged ({why})"
         )),
     }
+}
+
+fn id_or_any(id: Option<impl ToString>) -> String {
+    id.map_or_else(|| "any".to_owned(), |id| id.to_string())
 }
 
 fn refuse(why: String) -> Decision {
@@ -333,8 +340,13 @@ fn addressed(gate: &Gate<'_>, go: Option<&[u8]>) -> Result<GoAhead, String> {
 }
 
 /// What is waited for, in words.
-fn purpose(data: &Data, before: &Option<Started>, wanted: &Started) -> String {
+fn purpose(data: &Data, before: &Option<Started>, wanted: &Started, floor: &KnownProgress) -> String {
     match (data, before) {
+        (Data::Member(found), _) if !floor.fits(found.member, found.cluster) => format!(
+            "waiting for the operator: the data is that of {found}, and not of member {}, cluster {}, which this pod is for",
+            id_or_any(floor.member),
+            id_or_any(floor.cluster)
+        ),
         (Data::Nothing | Data::Blank | Data::Remains { .. }, _) => {
             "waiting for the operator's go-ahead for a first start".to_owned()
         }

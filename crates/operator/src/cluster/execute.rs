@@ -172,6 +172,8 @@ impl Executor<'_> {
             floor: KnownProgress {
                 epoch: self.memory.epoch,
                 reached: remembered.reached,
+                // A go-ahead has these in fields of its own.
+                ..KnownProgress::default()
             },
         };
         let recorded = claim

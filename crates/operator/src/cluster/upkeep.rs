@@ -11,7 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
-use quorate_core::memory::Slot;
+use quorate_core::memory::{Mark, Slot};
 use quorate_core::model::{Generation, Ordinal, Progress};
 use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 
@@ -292,6 +292,9 @@ fn floor(memory: &Memory, ordinal: Ordinal, generation: Generation) -> KnownProg
         } else {
             Progress::default()
         },
+        // From the time that its data was seen: a learner may be withdrawn before, and be added again as another.
+        member: slot.member.filter(|_| present && slot.mark == Mark::Started),
+        cluster: memory.cluster,
     }
 }
 
@@ -301,7 +304,7 @@ fn is_well(slot: &Slot) -> bool {
 }
 
 /// Says to pods that come after the present one what is on their volume, so that they can tell, while nobody is there to ask,
-/// that it was rolled back. What was on it a while ago will do until a member is well for good again.
+/// that it was rolled back, or is that of an earlier cluster of this name. What was on it a while ago will do until a member is well for good again.
 fn annotate_reached(
     memory: &Memory,
     ordinal: Ordinal,
@@ -316,7 +319,8 @@ fn annotate_reached(
     let grown = is_well(&remembered) && wanted.reached.index > said.reached.index;
     // The user agreed to go on from less.
     let given_up = wanted.reached.index < said.reached.index;
-    if other_run || grown || given_up {
+    let other_ids = (said.member, said.cluster) != (wanted.member, wanted.cluster);
+    if other_run || other_ids || grown || given_up {
         requests.effects.push(Effect::Annotate {
             kind: Kind::Set,
             name: name.to_owned(),

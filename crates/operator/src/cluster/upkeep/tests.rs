@@ -174,6 +174,24 @@ fn pods_that_come_are_told_what_is_on_their_volume() {
     assert_eq!(told(&memory, said(1, 60)), [""; 0], "it is not well for good yet");
     memory.slots.get_mut(&Ordinal(0)).unwrap().healthy_since = Some(quorate_core::model::Time(1));
     assert_eq!(told(&memory, said(1, 60)), ["annotate Set c-0"]);
+    // Whose data it is, once it was seen: one of before that was known is told, too.
+    use quorate_core::model::{ClusterId, MemberId};
+    memory.cluster = Some(ClusterId(7));
+    let remembered = memory.slots.get_mut(&Ordinal(0)).unwrap();
+    remembered.member = Some(MemberId(1));
+    remembered.mark = Mark::Intended;
+    let with = |member| {
+        said(1, 70).map(|known| KnownProgress {
+            member,
+            cluster: Some(ClusterId(7)),
+            ..known
+        })
+    };
+    assert_eq!(told(&memory, said(1, 70)), ["annotate Set c-0"]);
+    assert_eq!(told(&memory, with(None)), [""; 0], "it may yet be added as another");
+    memory.slots.get_mut(&Ordinal(0)).unwrap().mark = Mark::Started;
+    assert_eq!(told(&memory, with(None)), ["annotate Set c-0"]);
+    assert_eq!(told(&memory, with(Some(MemberId(1)))), [""; 0]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
     let floor = |epoch, run, index| KnownProgress {
         epoch: Epoch(epoch),
         reached: Progress { run, index },
+        ..KnownProgress::default()
     };
     let known = Entry {
         run: Some(7),
@@ -93,6 +94,65 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
 }
 
 #[test]
+fn a_volume_of_an_earlier_cluster_of_the_same_name_waits_for_a_go_ahead() {
+    let pod = Pod::new();
+    let volume = pod.volume();
+    let own: MemberRef = "ns/c/c-0".parse().unwrap();
+    let gate = Gate {
+        member: Some(&own),
+        ..gate(&pod, &volume)
+    };
+    // All that is written on it fits: the names, the generation, the version, the configuration, the ids of its own data.
+    let mut earlier = record(Entry {
+        member: Some(MemberId(1)),
+        cluster: Some(ClusterId(7)),
+        ..started(Version::new(3, 6, 1), "c")
+    });
+    earlier.belongs_to = Some(own.clone());
+    let floor = |member: Option<u64>, cluster: Option<u64>| KnownProgress {
+        member: member.map(MemberId),
+        cluster: cluster.map(ClusterId),
+        ..KnownProgress::default()
+    };
+    let report = |floor: &KnownProgress| {
+        let report = crate::look::to_report(&earlier, false, Generation(1), member(1));
+        report.passes_alone(&own, Version::new(3, 6, 1), "c", floor)
+    };
+    for floor in [floor(None, None), floor(Some(1), Some(7)), floor(None, Some(7))] {
+        let decision = decide(&gate, &earlier, &member(1), None, &floor);
+        assert!(passes(&decision), "{decision:?}");
+        assert!(report(&floor), "the operator expects the same");
+    }
+    for floor in [floor(Some(2), Some(7)), floor(Some(1), Some(8)), floor(None, Some(8))] {
+        let decision = decide(&gate, &earlier, &member(1), None, &floor);
+        let part = "the data is that of member 1 of cluster 7, and not of member";
+        assert!(waits(&decision, part), "{decision:?}");
+        assert!(!report(&floor), "the operator expects the same");
+        // A pod may be older than what is known now; whoever gives the go-ahead knows.
+        let right = GoAhead {
+            member: Some(MemberId(1)),
+            cluster: Some(ClusterId(7)),
+            ..go(How::Resume)
+        };
+        let wrong = GoAhead {
+            cluster: Some(ClusterId(8)),
+            ..right.clone()
+        };
+        let told = |go: GoAhead| {
+            decide(
+                &gate,
+                &earlier,
+                &member(1),
+                Some(go.to_annotation().as_bytes()),
+                &floor,
+            )
+        };
+        assert!(passes(&told(right)));
+        assert!(refuses(&told(wrong), "and not of member 1, cluster 8"));
+    }
+}
+
+#[test]
 fn the_number_of_a_start_is_written_with_the_go_ahead_and_never_lowered() {
     let pod = Pod::new();
     let volume = pod.volume();
@@ -122,10 +182,21 @@ fn what_is_known_to_be_on_a_volume_in_letters() {
     let floor = KnownProgress {
         epoch: Epoch(0),
         reached: Progress { run: 3, index: 70 },
+        ..KnownProgress::default()
     };
     assert_eq!(floor.to_annotation(), r#"{"run":3,"index":70}"#);
+    let whose = KnownProgress {
+        member: Some(MemberId(0xa1)),
+        cluster: Some(ClusterId(7)),
+        ..floor
+    };
+    assert_eq!(
+        whose.to_annotation(),
+        r#"{"run":3,"index":70,"member":"00000000000000a1","cluster":"0000000000000007"}"#
+    );
     for (text, read) in [
         (floor.to_annotation(), floor),
+        (whose.to_annotation(), whose),
         (String::new(), KnownProgress::default()),
         ("{}".to_owned(), KnownProgress::default()),
         (

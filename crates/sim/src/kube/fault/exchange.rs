@@ -113,6 +113,7 @@ impl KubeWorld {
             .map(|r| KnownProgress {
                 epoch: r.epoch,
                 reached: r.reached,
+                ..KnownProgress::default()
             });
         let refused =
             |floor: Option<KnownProgress>| floor.is_some_and(|floor| floor.refuses(&marks).is_some());
