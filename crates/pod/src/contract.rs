@@ -102,6 +102,9 @@ pub struct Report {
     /// The last index in its log, if that could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_index: Option<u64>,
+    /// The newest generation on the volume on which anything was let through or ran, whichever was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Generation>,
 }
 
 fn is_zero(bytes: &u64) -> bool {
@@ -389,6 +392,12 @@ impl Report {
             Found::Damaged { why } => Volume::Damaged { why: why.clone() },
             Found::Unknown { .. } => Volume::Unknown,
         }
+    }
+
+    /// The generation that the volume has gone on to, if that is a later one than was looked at. What was looked at says
+    /// nothing then of what its member has.
+    pub fn gone_on_to(&self) -> Option<Generation> {
+        self.newest.filter(|newest| *newest > self.generation)
     }
 
     /// What is written on the volume, and what its log comes to.

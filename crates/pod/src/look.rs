@@ -66,6 +66,7 @@ pub fn look(looking: LookOptions<'_>, waiting: impl FnMut(&str)) -> Report {
             replay_limit: None,
             asides,
             aside_bytes,
+            newest: record.as_ref().and_then(Record::newest),
             belongs_to: record.and_then(|record| record.belongs_to),
         }
     };
@@ -157,6 +158,7 @@ pub fn to_report(record: &Record, fresh_id: bool, generation: Generation, data: 
         run: entry.run,
         last_index,
         belongs_to: record.belongs_to.clone(),
+        newest: record.newest(),
     }
 }
 

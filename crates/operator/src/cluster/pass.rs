@@ -6,7 +6,7 @@
 use quorate_api::Cluster;
 use quorate_api::crd::EtcdCluster;
 use quorate_core::Memory;
-use quorate_core::model::{Frozen, Spec};
+use quorate_core::model::{Frozen, Progress, Spec};
 use quorate_core::reason::BlockReason;
 
 use crate::cluster::build::{BuildContext, Fallback, etcd};
@@ -150,6 +150,23 @@ pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
         .filter_map(|(o, s)| Some((*o, s.claim.as_ref()?.record.clone())));
     let url = |o, tls: Option<bool>| names.peer_url(o, tls.unwrap_or(cluster.tls));
     recall(&claims.collect(), url).unwrap_or_default()
+}
+
+/// What is remembered, with the present generation of each volume whose claim lost its record: nobody but the volume knows
+/// it then. Without this its member would be taken for one whose data is gone.
+#[must_use]
+pub fn with_own_generations(mut memory: Memory, names: &Names, objects: &Objects) -> Memory {
+    for (ordinal, objects) in &objects.slots {
+        let Some(slot) = memory.slots.get_mut(ordinal) else {
+            continue;
+        };
+        let own = objects.own_generation(names, *ordinal);
+        if let Some(generation) = own.filter(|own| *own > slot.generation) {
+            // What is known of the former one counts for this one no more than for any other.
+            (slot.generation, slot.run, slot.reached) = (generation, 0, Progress::default());
+        }
+    }
+    memory
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::driver::{Driver, View};
 use super::execute::{Executor, Requests};
 use super::log;
 use super::observe::{Look, Objects};
-use super::pass::{asked, fallback, recalled, stored, unreadable_claim, wanted};
+use super::pass::{asked, fallback, recalled, stored, unreadable_claim, wanted, with_own_generations};
 use super::record::speaks_tls;
 use super::status::{StatusInput, held, ownerless, refused};
 use super::upkeep::{release, upkeep};
@@ -127,6 +127,7 @@ async fn look_after(
     }
     let before = stored.filter(|memory| memory.bootstrap.is_some());
     let before = before.unwrap_or_else(|| recalled(&cluster, names, &objects));
+    let before = with_own_generations(before, names, &objects);
     let before = if kept.taken_up { before } else { before.taken_up() };
     if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
         let why = "spec.tls: the claims of this cluster are those of members that spoke otherwise; write spec.tls as it \

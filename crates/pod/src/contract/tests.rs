@@ -21,6 +21,7 @@ fn report(volume: Found) -> Report {
         asides: 2,
         aside_bytes: 8192,
         belongs_to: None,
+        newest: None,
         epoch: Epoch(0),
         run: None,
         last_index: None,

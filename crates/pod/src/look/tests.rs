@@ -59,6 +59,28 @@ fn a_new_volume_gets_an_id_and_keeps_it() {
 }
 
 #[test]
+fn the_newest_generation_is_told_whichever_is_looked_at() {
+    let volume = Volume::new();
+    assert_eq!(volume.look(0).newest, None);
+    let Known::Record(mut record) = Record::read(&volume.layout()).unwrap() else {
+        panic!("there is a record")
+    };
+    record.entry_mut(Generation(2)).fired = true;
+    record.write(&volume.layout()).unwrap();
+    for (looked_at, gone_on_to) in [(0, Some(Generation(2))), (2, None)] {
+        let report = volume.look(looked_at);
+        assert_eq!(report.newest, Some(Generation(2)));
+        assert_eq!(report.gone_on_to(), gone_on_to);
+        assert_eq!(Report::read(report.to_message().as_bytes()).unwrap(), report);
+    }
+    // The record was taken away, and the data not.
+    volume.fill("g3/member/snap/db");
+    std::fs::remove_dir_all(volume.layout().own()).unwrap();
+    let report = volume.look(0);
+    assert_eq!((report.belongs_to.as_ref(), report.newest), (None, Some(Generation(3))));
+}
+
+#[test]
 fn what_is_left_without_a_log_is_nothing_only_where_nothing_ran() {
     let volume = Volume::new();
     volume.look(0);

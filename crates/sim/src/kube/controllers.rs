@@ -424,6 +424,7 @@ impl KubeWorld {
                     asides: volume.asides as u32,
                     aside_bytes: 0,
                     belongs_to: volume.record.as_ref().and_then(|r| r.belongs_to.clone()),
+                    newest: volume.record.as_ref().and_then(|r| r.newest()),
                 });
                 self.reached("stage", "LookedInVain");
                 pod.phase = Phase::Gate;

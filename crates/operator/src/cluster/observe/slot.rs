@@ -155,6 +155,20 @@ impl SlotObjects {
             .filter(|belongs_to| **belongs_to != own)
     }
 
+    /// The generation that the volume has gone on to, as a pod found, where the claim does not say which is the present one.
+    fn unrecorded(&self) -> Option<(&Report, Generation)> {
+        self.claim.as_ref().filter(|claim| claim.record.is_none())?;
+        let report = self.pod()?.report.as_ref()?;
+        Some((report, report.gone_on_to()?))
+    }
+
+    /// The present generation of a volume whose claim lost its record, where the volume itself says that it belongs to this
+    /// member.
+    pub fn own_generation(&self, names: &Names, ordinal: Ordinal) -> Option<Generation> {
+        let (report, newest) = self.unrecorded()?;
+        (report.belongs_to.as_ref() == Some(&names.member_ref(ordinal))).then_some(newest)
+    }
+
     /// What a pod found written on the volume, before etcd was executed in it, or what the gate has written since.
     fn marks(&self, generation: Generation) -> Option<VolumeMarks> {
         let pod = self.pod()?;
@@ -200,6 +214,19 @@ impl SlotObjects {
             // The gate refuses it; another pod would find the same.
             (Process::Stopped { .. }, _) if foreign.is_some() || stale.is_some() => {
                 (Process::Stopped { last: None }, Place::Ready)
+            }
+            // What lies in that generation says nothing; in the gate's words.
+            (Process::Stopped { .. }, _)
+                if let Some((report, newest)) = self.unrecorded()
+                    && report.generation == slot.generation =>
+            {
+                let why = format!(
+                    "its pod is for {}, and the volume has gone on to {newest}; the claim lost the record of that, and the \
+                     volume does not say that it belongs to {}",
+                    report.generation,
+                    names.member(ordinal)
+                );
+                (Process::Stopped { last: None }, Place::Preparing { why })
             }
             other => other,
         };

@@ -238,6 +238,16 @@ fn a_volume_is_put_on_record_once_and_never_over_another() {
         [""; 0],
         "the record is the proof"
     );
+    // It has gone on to a later generation: what was looked at is not the present one.
+    let gone_on = at_the_gate(&quorate_pod::contract::Report {
+        newest: Some(Generation(2)),
+        ..report(Found::Empty, None)
+    });
+    assert_eq!(kept(slot(&[gone_on], None), 0, &Memory::default()), [""; 0]);
+    assert_eq!(
+        kept(slot(std::slice::from_ref(&parked), None), 0, &Memory::default()),
+        ["annotate Claim c-0"]
+    );
     // Written by a later release, or spoilt: nobody knows what would be lost.
     let mut unreadable = slot(std::slice::from_ref(&parked), None);
     unreadable.claim.as_mut().unwrap().unreadable = Some("it is of format 2".to_owned());

@@ -24,6 +24,7 @@ pub(crate) fn report(volume: Found, started: Option<(&str, &str)>) -> Report {
         asides: 0,
         aside_bytes: 0,
         belongs_to: None,
+        newest: None,
         epoch: Epoch(0),
         run: None,
         last_index: None,

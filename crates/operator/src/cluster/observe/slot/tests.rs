@@ -332,6 +332,49 @@ fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_look
 }
 
 #[test]
+fn a_volume_that_has_gone_on_is_not_called_empty_where_its_claim_lost_the_record() {
+    let gone_on = |belongs_to: Option<&str>| {
+        let found = Report {
+            newest: Some(Generation(2)),
+            belongs_to: belongs_to.map(|name| name.parse().unwrap()),
+            ..report(Found::Empty, None)
+        };
+        let mut slot = slot(&[at_the_gate(&found)]);
+        slot.claim.as_mut().unwrap().record = None;
+        slot
+    };
+    let recalled = || {
+        let mut memory = Memory::default();
+        memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Started;
+        memory
+    };
+    // The volume says whose it is: its member goes on from what it has.
+    let own = gone_on(Some("ns/c/c-0"));
+    assert_eq!(own.own_generation(&names(), Ordinal(0)), Some(Generation(2)));
+    let mut objects = crate::cluster::observe::Objects::default();
+    objects.slots.insert(Ordinal(0), own.clone());
+    let memory = crate::cluster::pass::with_own_generations(recalled(), &names(), &objects);
+    assert_eq!(memory.slot(Ordinal(0)).generation, Generation(2));
+    assert_eq!(view(&own, &memory).place, Place::Unfit, "a pod is made for that one");
+    // It does not say that: nothing is concluded, and the gate's words are told.
+    let unknown = gone_on(None);
+    assert_eq!(unknown.own_generation(&names(), Ordinal(0)), None);
+    let seen = view(&unknown, &recalled());
+    assert_eq!(seen.volume, Volume::Unknown);
+    let Place::Preparing { why } = seen.place else {
+        panic!("{:?}", seen.place);
+    };
+    assert!(why.contains("is for g0, and the volume has gone on to g2"), "{why}");
+    let other = view(&gone_on(Some("ns/c/c-1")), &recalled());
+    assert!(matches!(other.volume, Volume::Foreign { .. }), "{other:?}");
+    // A record on the claim says which generation is meant.
+    let mut recorded = unknown;
+    recorded.claim.as_mut().unwrap().record = Some(record("volume-1"));
+    assert_eq!(recorded.own_generation(&names(), Ordinal(0)), None);
+    assert_eq!(view(&recorded, &recalled()).volume, Volume::Empty);
+}
+
+#[test]
 fn a_volume_that_was_rolled_back_is_shown_as_it_is_and_no_other_pod_is_made_for_it() {
     let found = Report {
         run: Some(1),
