@@ -3,7 +3,7 @@
 
 use quorate_tests::etcd;
 use quorate_tests::kube::cluster::{
-    KubeCluster, is_ready, manifest, member_id, members, peer_selector, text,
+    KubeCluster, condition, is_ready, manifest, member_id, members, peer_selector, text,
 };
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
@@ -40,7 +40,10 @@ fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_
         namespace.apply(&manifest("f", 3, &version));
         let message = copy.await_condition("Blocked", "True", "ForeignData");
         let owner = format!("{}/e/e-", namespace.name);
-        assert!(message.contains(&owner), "{message}");
+        assert!(
+            message.contains(&owner) && message.contains("copied or moved here"),
+            "{message}"
+        );
         stays("without an etcd on the copies", starts_nothing);
         let written = copy.etcdctl(&["put", "crossed", "yes"]);
         assert!(!written.status.success(), "{}", said(&written));
@@ -54,8 +57,10 @@ fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_
     );
     // A new name for data that is there: told as what it is, and still started by nobody.
     namespace.must(&["delete", "etcdcluster", "e", "--wait=true"]);
-    let message = copy.await_condition("Blocked", "True", "ForeignData");
-    assert!(message.contains("/e/e-"), "{message}");
+    copy.wait_for("the former name told as one that is gone", |c| {
+        let blocked = condition(c, "Blocked").map(|blocked| text(&blocked["message"]));
+        blocked.is_some_and(|message| message.contains("/e/e-") && message.contains("renamed or deleted"))
+    });
     stays("without an etcd on the copies", starts_nothing);
 }
 
@@ -92,6 +97,10 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
         swap();
         let message = cluster.await_condition("Blocked", "True", "ForeignData");
         assert!(message.contains(&format!("{}/c/c-", namespace.name)), "{message}");
+        cluster.wait_for("the two told as swapped", |c| {
+            let blocked = condition(c, "Blocked").map(|blocked| text(&blocked["message"]));
+            blocked.is_some_and(|message| message.contains("swapped"))
+        });
         stays("without an etcd on another's volume", || {
             !etcd_runs(&cluster, "c-0") && !etcd_runs(&cluster, "c-2")
         });
@@ -105,7 +114,10 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
         volume::copy_in_use(&cluster, "c-0", "c-1");
         cluster.kill_pods(&peer_selector("c-1"));
         let message = cluster.await_condition("Blocked", "True", "ForeignData");
-        assert!(message.contains("/c/c-0"), "{message}");
+        assert!(
+            message.contains("/c/c-0") && message.contains("clone"),
+            "{message}"
+        );
         stays("without an etcd on a clone", || !etcd_runs(&cluster, "c-1"));
         volume::put_back(&cluster, "c-1", &own);
         cluster.kill_pods(&peer_selector("c-1"));
@@ -114,6 +126,37 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
         assert_eq!(ids.len(), 3, "{ids:?}");
     });
     traffic.verdict();
+}
+
+/// Clients of both write meanwhile: what crossed would show in either history.
+#[test]
+fn a_copy_of_a_volume_in_another_cluster_that_serves_starts_nothing_and_costs_neither_a_write() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("crossed");
+    let from = namespace.create("e", &manifest("e", 1, &version));
+    let into = namespace.create("g", &manifest("g", 3, &version));
+    let before = from.await_ready(1, &version);
+    into.await_ready(3, &version);
+    let (of_from, of_into) = (Traffic::start(&from), Traffic::start(&into));
+    of_into.during("copied", || {
+        let own = volume::snapshot(&into, "g-1");
+        volume::wipe(&into, "g-1");
+        volume::copy_in_use(&from, "e-0", "g-1");
+        into.kill_pods(&peer_selector("g-1"));
+        let message = into.await_condition("Blocked", "True", "ForeignData");
+        let owner = format!("{}/e/e-0", namespace.name);
+        assert!(
+            message.contains(&owner) && message.contains("copied or moved here"),
+            "{message}"
+        );
+        stays("without an etcd on the copy", || !etcd_runs(&into, "g-1"));
+        volume::put_back(&into, "g-1", &own);
+        into.kill_pods(&peer_selector("g-1"));
+        into.await_ready(3, &version);
+    });
+    of_from.verdict();
+    of_into.verdict();
+    assert_eq!(members(&from.await_ready(1, &version)), members(&before));
 }
 
 /// It has forgotten what it acknowledged since, and must not vote.

@@ -405,6 +405,7 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
             f.view(2).volume = Volume::Foreign {
                 belongs_to: "x".into(),
                 slot: None,
+                owner_exists: None,
             };
         }),
         ("it held another's data when it was last seen", &|f| {

@@ -151,6 +151,9 @@ pub enum Volume {
         belongs_to: String,
         /// The slot of that member, if it is one of this cluster.
         slot: Option<Ordinal>,
+        /// Whether that member's cluster is still there, where the ground can tell.
+        #[serde(default)]
+        owner_exists: Option<bool>,
     },
     /// It is this member's, put back to an earlier state: from a snapshot of the storage, or from a copy.
     RolledBack {

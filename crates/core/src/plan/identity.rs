@@ -86,8 +86,12 @@ impl Pass<'_> {
     pub fn is_foreign(&mut self, ordinal: Ordinal) -> bool {
         let name = self.spec.member_name(ordinal);
         match self.view(ordinal).map(|v| &v.volume) {
-            Some(Volume::Foreign { belongs_to, slot }) => {
-                let how = self.how_it_came(ordinal, *slot);
+            Some(Volume::Foreign {
+                belongs_to,
+                slot,
+                owner_exists,
+            }) => {
+                let how = self.how_it_came(ordinal, *slot, *owner_exists);
                 let detail = format!(
                     "the volume of {name} belongs to {belongs_to}: {how}; it is neither started nor moved"
                 );
@@ -108,9 +112,24 @@ impl Pass<'_> {
     }
 
     /// How the volume of another member may have come here: in words.
-    fn how_it_came(&self, ordinal: Ordinal, from: Option<Ordinal>) -> &'static str {
+    fn how_it_came(
+        &self,
+        ordinal: Ordinal,
+        from: Option<Ordinal>,
+        owner_exists: Option<bool>,
+    ) -> &'static str {
         let Some(from) = from else {
-            return "it was copied from another cluster, bound to another claim, or its cluster was renamed";
+            return match owner_exists {
+                Some(true) => "it was copied or moved here from that cluster, which is still there",
+                Some(false) => {
+                    "that cluster is not there any more, so it was renamed or deleted; create it again under its own name, \
+                     or restore a snapshot of it under the new one"
+                }
+                None => {
+                    "it was copied or moved here from another cluster; or that cluster was renamed, and then restore a \
+                     snapshot of it under the new name"
+                }
+            };
         };
         let there = self.view(from).map(|v| (&v.volume, &v.process));
         match there {

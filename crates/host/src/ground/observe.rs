@@ -264,7 +264,13 @@ impl Ground {
             let mut slots = self.ordinals().into_iter();
             let slot = slots.find(|o| other.cluster == *cluster && self.name(*o).as_str() == other.member);
             let belongs_to = format!("{} of cluster {}", other.member, other.cluster);
-            return (Volume::Foreign { belongs_to, slot }, None);
+            let volume = Volume::Foreign {
+                belongs_to,
+                slot,
+                // It may be in any other root.
+                owner_exists: None,
+            };
+            return (volume, None);
         }
         let marks = VolumeRecord::marks(record.as_ref(), self.last_index(ordinal, dir, at_rest));
         (volume, Some(marks))

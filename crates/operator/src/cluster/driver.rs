@@ -45,6 +45,11 @@ pub trait Driver: Send {
     /// A token that no other bootstrap has had.
     fn fresh_token(&mut self) -> Token;
 
+    /// Is there an EtcdCluster of that name? `None` where nobody watches.
+    fn cluster_exists(&self, _namespace: &str, _name: &str) -> Option<bool> {
+        None
+    }
+
     /// Certificates, for a cluster that speaks TLS.
     fn secure<'a>(
         &'a mut self,

@@ -120,6 +120,13 @@ impl Driver for Live<'_> {
         self.shared.tenure.covers(EFFECT_LIMIT)
     }
 
+    fn cluster_exists(&self, namespace: &str, name: &str) -> Option<bool> {
+        // Others may not be watched.
+        let watched = namespace == self.names.namespace;
+        let names = Names::of(namespace, name);
+        watched.then(|| self.shared.watches.cluster(&names).is_some())
+    }
+
     fn fresh_token(&mut self) -> Token {
         let Names {
             namespace, cluster, ..

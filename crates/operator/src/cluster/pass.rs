@@ -156,11 +156,13 @@ pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
 /// it then. Without this its member would be taken for one whose data is gone.
 #[must_use]
 pub fn with_own_generations(mut memory: Memory, names: &Names, objects: &Objects) -> Memory {
+    let cluster = memory.cluster;
     for (ordinal, objects) in &objects.slots {
         let Some(slot) = memory.slots.get_mut(ordinal) else {
             continue;
         };
-        let own = objects.own_generation(names, *ordinal);
+        let known = cluster.is_some() && slot.member.is_some();
+        let own = objects.own_generation(names, *ordinal, known);
         if let Some(generation) = own.filter(|own| *own > slot.generation) {
             // What is known of the former one counts for this one no more than for any other.
             (slot.generation, slot.run, slot.reached) = (generation, 0, Progress::default());
@@ -202,7 +204,10 @@ mod tests {
         assert_eq!(unreadable_claim(&names, &objects), None);
         objects.slots.insert(Ordinal(1), slot(Some("it is of format 2")));
         let why = unreadable_claim(&names, &objects).unwrap();
-        assert!(why.contains("PersistentVolumeClaim c-1 cannot be read: it is of format 2"), "{why}");
+        assert!(
+            why.contains("PersistentVolumeClaim c-1 cannot be read: it is of format 2"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -122,6 +122,10 @@ async fn look_after(
     };
     let mut objects = view.seen.objects(names, &resource.uid().unwrap_or_default());
     objects.resources = cluster.pod.resources.clone();
+    for (ordinal, slot) in &mut objects.slots {
+        let owner = slot.foreign(names, *ordinal);
+        slot.owner_exists = owner.and_then(|owner| driver.cluster_exists(&owner.namespace, &owner.cluster));
+    }
     if let Some(why) = unreadable_claim(names, &objects) {
         return hold(driver, &resource, unreadable, &why, kept).await;
     }

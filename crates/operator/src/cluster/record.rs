@@ -235,8 +235,18 @@ mod tests {
         assert_eq!(VolumeRecord::read(&of_before), Ok(record));
         let newer = r#"{"format":2,"volumes":[]}"#;
         let error = VolumeRecord::read(newer).unwrap_err();
-        assert!(error.contains("it is of format 2, and this quorate knows format 1"), "{error}");
-        for spoilt in ["", "gibberish", "{}", "[]", r#"{"format":"1"}"#, &text[..text.len() - 1]] {
+        assert!(
+            error.contains("it is of format 2, and this quorate knows format 1"),
+            "{error}"
+        );
+        for spoilt in [
+            "",
+            "gibberish",
+            "{}",
+            "[]",
+            r#"{"format":"1"}"#,
+            &text[..text.len() - 1],
+        ] {
             assert!(VolumeRecord::read(spoilt).is_err(), "{spoilt}");
         }
     }

@@ -372,9 +372,8 @@ fn record(memory: &Memory, ordinal: Ordinal, slot: &SlotObjects, name: &str, req
     let generation = memory.slot(ordinal).generation;
     let looked = slot.pod().and_then(|p| p.report.as_ref());
     // A volume that has gone on to a later generation is not on record as one of this.
-    let looked = looked.filter(|r| {
-        r.generation == generation && r.gone_on_to().is_none() && !r.volume_id.is_empty()
-    });
+    let looked =
+        looked.filter(|r| r.generation == generation && r.gone_on_to().is_none() && !r.volume_id.is_empty());
     let present = claim.record.as_ref().filter(|r| r.is_of(generation));
     let id = match (present, looked) {
         (Some(present), _) => &present.volume_id,

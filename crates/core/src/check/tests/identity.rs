@@ -42,6 +42,7 @@ fn nothing_starts_from_a_volume_that_is_not_as_it_was_left() {
             f.view(2).volume = Volume::Foreign {
                 belongs_to: "x".into(),
                 slot: None,
+                owner_exists: None,
             };
         }),
         ("the ground says so", &|f| {

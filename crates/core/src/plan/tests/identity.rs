@@ -250,6 +250,7 @@ fn swapped_and_cloned_volumes_are_named() {
     let foreign = |n: u32| Volume::Foreign {
         belongs_to: format!("ns/t/t-{n}"),
         slot: Some(o(n)),
+        owner_exists: None,
     };
     let mut f = cluster();
     f.kill(2).view(2).volume = foreign(1);
@@ -265,15 +266,25 @@ fn swapped_and_cloned_volumes_are_named() {
         "{plan:?}"
     );
     assert_eq!(plan.steps, []);
-    f.view(1).volume = Volume::Foreign {
-        belongs_to: "ns/other/other-1".into(),
-        slot: None,
-    };
-    let plan = f.later(Duration::from_secs(1)).plan();
-    assert!(
-        said(&plan, BlockReason::ForeignData).contains("another cluster"),
-        "{plan:?}"
-    );
+    // A copy of what another cluster has, and a cluster under a new name, call for something else.
+    for (owner_exists, says, says_not) in [
+        (Some(true), "copied or moved here", "renamed"),
+        (Some(false), "renamed or deleted; create it again", "copied"),
+        (
+            None,
+            "copied or moved here from another cluster; or that cluster was renamed",
+            "deleted",
+        ),
+    ] {
+        f.view(1).volume = Volume::Foreign {
+            belongs_to: "ns/other/other-1".into(),
+            slot: None,
+            owner_exists,
+        };
+        let plan = f.later(Duration::from_secs(1)).plan();
+        let detail = said(&plan, BlockReason::ForeignData);
+        assert!(detail.contains(says) && !detail.contains(says_not), "{detail}");
+    }
 }
 
 #[test]
@@ -337,6 +348,7 @@ fn storage_that_belonged_to_another_when_it_was_last_seen_is_not_deleted() {
     let mut f = seen(Volume::Foreign {
         belongs_to: "n/c/c-0".into(),
         slot: Some(o(0)),
+        owner_exists: None,
     });
     let plan = f.plan();
     assert!(!discards(&plan), "{plan:?}");

@@ -183,6 +183,7 @@ fn a_volume_of_another_member_is_neither_started_nor_moved() {
     let foreign = || Volume::Foreign {
         belongs_to: "ns/e/e-0".into(),
         slot: None,
+        owner_exists: None,
     };
     // In the place of a member, of one that is to come, and of one that is not wanted.
     for replicas in [3, 4, 2] {

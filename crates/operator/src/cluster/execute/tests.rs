@@ -83,6 +83,7 @@ pub(crate) fn slot(pods: &[serde_json::Value], record: Option<VolumeRecord>) -> 
         set_resources: Default::default(),
         set_fails: None,
         pods: Vec::new(),
+        owner_exists: None,
     };
     pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
     slot

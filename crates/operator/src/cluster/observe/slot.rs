@@ -94,6 +94,8 @@ pub struct SlotObjects {
     pub set_fails: Option<String>,
     /// Its pods, oldest first.
     pub pods: Vec<PodState>,
+    /// Whether the EtcdCluster is there to whose member the volume belongs, if that is another; where it can be told.
+    pub owner_exists: Option<bool>,
 }
 
 impl SlotObjects {
@@ -163,10 +165,14 @@ impl SlotObjects {
     }
 
     /// The present generation of a volume whose claim lost its record, where the volume itself says that it belongs to this
-    /// member.
-    pub fn own_generation(&self, names: &Names, ordinal: Ordinal) -> Option<Generation> {
+    /// member; or where it says nothing, and it is `known` which ids to compare its data with.
+    pub fn own_generation(&self, names: &Names, ordinal: Ordinal, known: bool) -> Option<Generation> {
         let (report, newest) = self.unrecorded()?;
-        (report.belongs_to.as_ref() == Some(&names.member_ref(ordinal))).then_some(newest)
+        let own = match &report.belongs_to {
+            Some(member) => *member == names.member_ref(ordinal),
+            None => known,
+        };
+        own.then_some(newest)
     }
 
     /// What a pod found written on the volume, before etcd was executed in it, or what the gate has written since.
@@ -237,6 +243,7 @@ impl SlotObjects {
             (_, Process::Stopped { .. }) if let Some(belongs_to) = foreign => Volume::Foreign {
                 belongs_to: belongs_to.to_string(),
                 slot: names.ordinal_of(belongs_to),
+                owner_exists: self.owner_exists,
             },
             (_, Process::Stopped { .. }) if let Some(volume) = stale => volume,
             (Some(report), _) => report.volume(),

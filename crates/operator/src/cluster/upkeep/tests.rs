@@ -188,7 +188,11 @@ fn pods_that_come_are_told_what_is_on_their_volume() {
         })
     };
     assert_eq!(told(&memory, said(1, 70)), ["annotate Set c-0"]);
-    assert_eq!(told(&memory, with(None)), [""; 0], "it may yet be added as another");
+    assert_eq!(
+        told(&memory, with(None)),
+        [""; 0],
+        "it may yet be added as another"
+    );
     memory.slots.get_mut(&Ordinal(0)).unwrap().mark = Mark::Started;
     assert_eq!(told(&memory, with(None)), ["annotate Set c-0"]);
     assert_eq!(told(&memory, with(Some(MemberId(1)))), [""; 0]);

@@ -46,6 +46,7 @@ fn slot(pods: &[Value]) -> SlotObjects {
         set_resources: Default::default(),
         set_fails: None,
         pods: Vec::new(),
+        owner_exists: None,
     };
     pods.iter().for_each(|status| slot.add_pod(&pod(status.clone())));
     slot
@@ -322,10 +323,15 @@ fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_look
         "it passes alone: {own:?}"
     );
     for (name, memory) in [("c/c-1", known()), ("e/e-0", Memory::default())] {
-        let seen = view(&slot(&[of(name)]), &memory);
-        let belongs_to = format!("ns/{name}");
-        let slot = (name == "c/c-1").then_some(Ordinal(1));
-        assert_eq!(seen.volume, Volume::Foreign { belongs_to, slot });
+        let mut objects = slot(&[of(name)]);
+        objects.owner_exists = Some(false);
+        let seen = view(&objects, &memory);
+        let foreign = Volume::Foreign {
+            belongs_to: format!("ns/{name}"),
+            slot: (name == "c/c-1").then_some(Ordinal(1)),
+            owner_exists: Some(false),
+        };
+        assert_eq!(seen.volume, foreign);
         assert_eq!(seen.process, Process::Stopped { last: None });
         assert_eq!(seen.place, Place::Ready);
     }
@@ -350,27 +356,39 @@ fn a_volume_that_has_gone_on_is_not_called_empty_where_its_claim_lost_the_record
     };
     // The volume says whose it is: its member goes on from what it has.
     let own = gone_on(Some("ns/c/c-0"));
-    assert_eq!(own.own_generation(&names(), Ordinal(0)), Some(Generation(2)));
+    assert_eq!(
+        own.own_generation(&names(), Ordinal(0), false),
+        Some(Generation(2))
+    );
     let mut objects = crate::cluster::observe::Objects::default();
     objects.slots.insert(Ordinal(0), own.clone());
     let memory = crate::cluster::pass::with_own_generations(recalled(), &names(), &objects);
     assert_eq!(memory.slot(Ordinal(0)).generation, Generation(2));
-    assert_eq!(view(&own, &memory).place, Place::Unfit, "a pod is made for that one");
+    assert_eq!(
+        view(&own, &memory).place,
+        Place::Unfit,
+        "a pod is made for that one"
+    );
     // It does not say that: nothing is concluded, and the gate's words are told.
     let unknown = gone_on(None);
-    assert_eq!(unknown.own_generation(&names(), Ordinal(0)), None);
+    assert_eq!(unknown.own_generation(&names(), Ordinal(0), false), None);
     let seen = view(&unknown, &recalled());
     assert_eq!(seen.volume, Volume::Unknown);
     let Place::Preparing { why } = seen.place else {
         panic!("{:?}", seen.place);
     };
-    assert!(why.contains("is for g0, and the volume has gone on to g2"), "{why}");
-    let other = view(&gone_on(Some("ns/c/c-1")), &recalled());
+    assert!(
+        why.contains("is for g0, and the volume has gone on to g2"),
+        "{why}"
+    );
+    let swapped = gone_on(Some("ns/c/c-1"));
+    assert_eq!(swapped.own_generation(&names(), Ordinal(0), true), None);
+    let other = view(&swapped, &recalled());
     assert!(matches!(other.volume, Volume::Foreign { .. }), "{other:?}");
     // A record on the claim says which generation is meant.
     let mut recorded = unknown;
     recorded.claim.as_mut().unwrap().record = Some(record("volume-1"));
-    assert_eq!(recorded.own_generation(&names(), Ordinal(0)), None);
+    assert_eq!(recorded.own_generation(&names(), Ordinal(0), true), None);
     assert_eq!(view(&recorded, &recalled()).volume, Volume::Empty);
 }
 
