@@ -105,6 +105,9 @@ pub struct Up {
     /// The etcd to run, instead of looking for one
     #[arg(long, value_name = "PATH")]
     pub etcd: Option<PathBuf>,
+    /// More than 9 members: each write waits for more of them, and nothing gets safer
+    #[arg(short, long)]
+    pub yes: bool,
     /// How members are run
     #[arg(long, value_enum, default_value_t = Runner::Auto)]
     pub runner: Runner,

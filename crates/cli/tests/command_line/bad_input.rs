@@ -48,6 +48,51 @@ fn no_replicas() {
 }
 
 #[test]
+fn more_members_than_etcd_is_made_for_are_asked_about() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("cluster.yaml", &manifest().replace("replicas: 3", "replicas: 99"));
+    let asks = "99 members are more than etcd is made for: each write waits for 50 of them";
+    let up = |more: &[&str]| sandbox.run(&[&["up", "-f", &file, "--etcd", "missing"][..], more].concat());
+    up(&[]).fails(3, &[asks, "--yes"]);
+    assert!(sandbox.is_untouched());
+    let agreed = up(&["--yes"]);
+    assert!(
+        !agreed.err.contains(asks) && agreed.err.contains("missing"),
+        "{agreed:?}"
+    );
+}
+
+#[test]
+fn a_cluster_that_has_many_members_already_is_not_asked_about_again() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file(
+        "root/cluster.yaml",
+        &manifest().replace("replicas: 3", "replicas: 11"),
+    );
+    let asks = "11 members are more than etcd is made for";
+    let up = || sandbox.run(&["up", "-f", &file, "--etcd", "missing"]);
+    let with_status = |replicas| {
+        let status = quorate_host::Status {
+            spec: quorate_host::Wanted {
+                replicas,
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        let path = std::path::Path::new(&file).with_file_name("status.json");
+        std::fs::write(path, serde_json::to_vec(&status).unwrap()).unwrap();
+    };
+    with_status(3);
+    up().fails(3, &[asks, "--yes"]);
+    with_status(11);
+    let again = up();
+    assert!(
+        !again.err.contains(asks) && again.err.contains("missing"),
+        "{again:?}"
+    );
+}
+
+#[test]
 fn no_storage() {
     let all = manifest();
     let (before, rest) = all.split_once("  storage:\n").unwrap();

@@ -7,19 +7,24 @@ use crate::manifest::Manifest;
 use crate::{progress, say};
 
 /// More members than this are asked about.
-const MANY: u32 = 9;
+pub const MANY: u32 = 9;
+
+/// Refuses more members than are sensible, unless the user agreed.
+pub fn ask_about_many(wanted: u32, yes: bool) -> Result<(), Failure> {
+    if wanted <= MANY || yes {
+        return Ok(());
+    }
+    Err(Failure::refused(format!(
+        "{wanted} members are more than etcd is made for: each write waits for {} of them, and five or seven lose no less",
+        wanted / 2 + 1
+    ))
+    .and("Add --yes if that is what you want."))
+}
 
 /// Sets the number of members.
 pub async fn run(root: &Root, arguments: &arguments::Scale) -> Result<(), Failure> {
     let wanted = arguments.replicas;
-    if wanted > MANY && !arguments.yes {
-        return Err(Failure::refused(format!(
-            "{wanted} members are more than etcd is made for: each write waits for {} of them, and five or seven lose no \
-             less",
-            wanted / 2 + 1
-        ))
-        .and("Add --yes if that is what you want."));
-    }
+    ask_about_many(wanted, arguments.yes)?;
     let manifest = Manifest::of(root)?;
     let running = control::supervisor(root.path())?.is_some_and(|supervisor| supervisor.running);
     progress::can_wait(arguments.wait, running, root)?;

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use self::event_printer::{EventPrinter, timed};
 use self::stop::Stop;
+use super::scale::{MANY, ask_about_many};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::log_lines::{self, LogFormat};
@@ -31,6 +32,7 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     let arguments::Up {
         file,
         etcd,
+        yes,
         runner,
         log,
     } = arguments;
@@ -45,7 +47,7 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     match runner {
         arguments::Runner::Auto | arguments::Runner::Child => {}
     }
-    let manifest = choose_manifest(root, file, etcd.as_deref(), &say)?;
+    let manifest = choose_manifest(root, (file, yes), etcd.as_deref(), &say)?;
     // A status that a power cut damaged is no reason not to start: the supervisor writes a new one.
     let last = control::read_status(root.path()).ok().flatten();
     let begun = last.is_some_and(|status| status.cluster_id.is_some());
@@ -91,7 +93,7 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
 /// The manifest to run: the one named, the root's, the one the root was last run by, or a new one.
 fn choose_manifest(
     root: &Root,
-    file: Option<PathBuf>,
+    (file, yes): (Option<PathBuf>, bool),
     etcd: Option<&Path>,
     say: &dyn Fn(&str),
 ) -> Result<PathBuf, Failure> {
@@ -99,6 +101,7 @@ fn choose_manifest(
     if let Some(path) = file.or_else(|| own.exists().then(|| own.clone())) {
         // The supervisor judges it again; here nothing has been made yet that a refusal would leave behind.
         let manifest = Manifest::read(&path)?;
+        ask_about_many(manifest.cluster().replicas, yes || has_many(root))?;
         if !root.journal().exists() {
             let version = manifest.cluster().version.to_string().parse().ok();
             find::find_etcd(version, &Places::of(Some(root.path()), etcd, None))?;
@@ -136,6 +139,15 @@ fn choose_manifest(
         own.display()
     ));
     Ok(own)
+}
+
+/// Did the cluster in `root` have many members before? Whoever agreed to that is not asked at every start; and where nobody
+/// can tell, a cluster that exists is not kept from starting.
+fn has_many(root: &Root) -> bool {
+    match control::read_status(root.path()) {
+        Ok(Some(status)) => status.spec.replicas > MANY,
+        Ok(None) | Err(_) => root.journal().exists(),
+    }
 }
 
 fn make_private(directory: &Path) -> std::io::Result<()> {
