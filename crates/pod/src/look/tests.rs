@@ -77,7 +77,10 @@ fn the_newest_generation_is_told_whichever_is_looked_at() {
     volume.fill("g3/member/snap/db");
     std::fs::remove_dir_all(volume.layout().own()).unwrap();
     let report = volume.look(0);
-    assert_eq!((report.belongs_to.as_ref(), report.newest), (None, Some(Generation(3))));
+    assert_eq!(
+        (report.belongs_to.as_ref(), report.newest),
+        (None, Some(Generation(3)))
+    );
 }
 
 #[test]

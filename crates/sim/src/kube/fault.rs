@@ -65,6 +65,8 @@ kinds! {
     DamageData,
     /// Somebody deletes a claim that is in use: it goes when its pod does.
     DeleteClaim,
+    /// Somebody takes what is written on a claim away.
+    StripClaim,
     /// A volume is put back to a snapshot of it.
     RollBack,
     /// A volume is put in the place of another, as a copy.
@@ -293,6 +295,18 @@ impl KubeWorld {
                 let name = self.names.member(ordinal).to_string();
                 let _ = self.api.delete::<PersistentVolumeClaim>(&name, Some(&claim));
                 self.deleted_by_others.insert(claim, now);
+            }
+            KubeFault::StripClaim => {
+                let Some((ordinal, claim)) = self.may_lose() else {
+                    return false;
+                };
+                let name = self.names.member(ordinal).to_string();
+                let stripped = self
+                    .api
+                    .change::<PersistentVolumeClaim>(&name, Some(&claim), |claim| {
+                        claim.metadata.annotations = None;
+                    });
+                return stripped.is_ok();
             }
             KubeFault::CrashLoop => {
                 let ordinal = Ordinal(self.rng.u32(..self.wants.replicas));

@@ -123,7 +123,11 @@ fn a_volume_of_an_earlier_cluster_of_the_same_name_waits_for_a_go_ahead() {
         assert!(passes(&decision), "{decision:?}");
         assert!(report(&floor), "the operator expects the same");
     }
-    for floor in [floor(Some(2), Some(7)), floor(Some(1), Some(8)), floor(None, Some(8))] {
+    for floor in [
+        floor(Some(2), Some(7)),
+        floor(Some(1), Some(8)),
+        floor(None, Some(8)),
+    ] {
         let decision = decide(&gate, &earlier, &member(1), None, &floor);
         let part = "the data is that of member 1 of cluster 7, and not of member";
         assert!(waits(&decision, part), "{decision:?}");
