@@ -123,8 +123,20 @@ reasons! {
         NoAnswer: "status/NoAnswer.md",
         NoCluster: "status/NoCluster.md",
         PassPanicked: "status/PassPanicked.md",
+        PassTimedOut: "status/PassTimedOut.md",
         DiskNearlyFull: "status/DiskNearlyFull.md",
         BackupSilent: "status/BackupSilent.md",
+    }
+}
+
+impl WaitReason {
+    /// Must people hear of it although it may pass by itself? While it lasts clients are not served, or one more member that
+    /// fails is one too many.
+    pub const fn warns(self) -> bool {
+        matches!(
+            self,
+            WaitReason::NoQuorum | WaitReason::CaLost | WaitReason::MemberUnresponsive
+        )
     }
 }
 

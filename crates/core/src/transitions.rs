@@ -21,6 +21,7 @@ pub struct Transitions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stands {
     blocks: bool,
+    warns: bool,
     detail: String,
 }
 
@@ -30,6 +31,8 @@ pub struct Change {
     pub began: bool,
     /// Whether people must do something about it; what is waited for passes by itself.
     pub blocks: bool,
+    /// Whether people must hear of it: of every block, and of some waits.
+    pub warns: bool,
     pub reason: &'static str,
     pub member: Option<Ordinal>,
     /// As it was when it began.
@@ -40,13 +43,20 @@ impl Transitions {
     /// What has changed with this plan: first what ended, then what began.
     pub fn changes(&mut self, plan: &Plan) -> Vec<Change> {
         let blocks = plan.blocks.iter();
-        let blocks = blocks.map(|b| ((b.reason.name(), b.member), true, &b.detail));
+        let blocks = blocks.map(|b| ((b.reason.name(), b.member), (true, true), &b.detail));
         let waits = plan.waits.iter();
-        let waits = waits.map(|w| ((w.reason.name(), w.member), false, &w.detail));
+        let waits = waits.map(|w| {
+            let stands = (false, w.reason.warns());
+            ((w.reason.name(), w.member), stands, &w.detail)
+        });
         let mut now = BTreeMap::new();
-        for (key, blocks, detail) in blocks.chain(waits) {
+        for (key, (blocks, warns), detail) in blocks.chain(waits) {
             let detail = detail.clone();
-            now.entry(key).or_insert(Stands { blocks, detail });
+            now.entry(key).or_insert(Stands {
+                blocks,
+                warns,
+                detail,
+            });
         }
         if now.is_empty() && plan.steps.is_empty() {
             self.steps.clear();
@@ -56,6 +66,7 @@ impl Transitions {
             |began, (&(reason, member), stands): (&(&'static str, Option<Ordinal>), &Stands)| Change {
                 began,
                 blocks: stands.blocks,
+                warns: stands.warns,
                 reason,
                 member,
                 detail: stands.detail.clone(),
@@ -152,6 +163,25 @@ mod tests {
         assert_eq!(told(&plan(Some(2), true)).len(), next.len());
         assert_eq!(told(&plan(None, true)), ["ended ForeignData 2"]);
         assert_eq!(told(&plan(None, false)), ["ended Paused"]);
+    }
+
+    #[test]
+    fn every_block_warns_and_of_waits_those_that_cost_service() {
+        let wait = |reason: &WaitReason| Wait {
+            reason: *reason,
+            member: None,
+            detail: String::new(),
+            until: None,
+        };
+        let plan = Plan {
+            waits: WaitReason::ALL.iter().map(wait).collect(),
+            ..plan(Some(1), false)
+        };
+        let changes = Transitions::default().changes(&plan);
+        let warn = changes.iter().filter(|c| c.warns).map(|c| c.reason);
+        let warn: BTreeSet<&str> = warn.collect();
+        let expected = ["CaLost", "ForeignData", "MemberUnresponsive", "NoQuorum"];
+        assert_eq!(warn, expected.into());
     }
 
     #[test]

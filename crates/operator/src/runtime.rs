@@ -7,14 +7,14 @@ pub mod health;
 pub mod lease;
 pub mod listen;
 pub mod metrics;
-#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
-pub mod panicked;
 pub mod passes;
 pub mod request_counter;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
 pub mod run;
 pub mod schedule;
 pub mod serve;
+#[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]
+pub mod unfinished;
 pub mod wakeups;
 pub mod watch;
 pub mod work;

@@ -13,6 +13,7 @@
 //! - `exchange`: volumes that are rolled back, cloned and swapped.
 //! - `resources`: memory limits that change while pods run.
 //! - [`fault`], [`world`], [`run`]: trouble, then peace, then what must hold; many seeds of that.
+//! - [`refusal`]: members lost, and another change asked for, while Secrets cannot be written.
 //! - [`course`]: one course of changes without any trouble, but for an operator that dies between two requests.
 
 pub mod api;
@@ -22,6 +23,7 @@ pub mod fault;
 pub mod judge;
 pub mod kubelet;
 pub mod operator;
+pub mod refusal;
 mod resources;
 pub mod run;
 mod tls;

@@ -2,7 +2,7 @@
 //! Kubernetes to what is wanted. Method: a bounded number of seeds, all checkers on; `qsim kube` does the same for as many
 //! as one likes.
 
-use quorate_sim::kube::{course, run};
+use quorate_sim::kube::{course, refusal, run};
 
 const SEEDS: u64 = 300;
 
@@ -83,5 +83,16 @@ fn an_operator_that_dies_after_any_request_leaves_nothing_that_the_next_cannot_f
             scope.spawn(|| try_every_second(1));
             try_every_second(0);
         });
+    }
+}
+
+#[test]
+fn members_are_healed_and_nobody_is_restarted_while_secrets_cannot_be_written() {
+    for seed in 1..=4 {
+        for missing in [refusal::Missing::Ca, refusal::Missing::Client] {
+            if let Err(why) = refusal::run(seed, missing) {
+                panic!("seed {seed}, {missing:?}: {why}");
+            }
+        }
     }
 }

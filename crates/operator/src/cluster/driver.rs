@@ -56,7 +56,7 @@ pub trait Driver: Send {
         context: &'a BuildContext<'a>,
         objects: &'a Objects,
         memory: &'a Memory,
-    ) -> BoxFuture<'a, Result<TlsState, RequestError>>;
+    ) -> BoxFuture<'a, TlsState>;
 
     /// Logs in with what is in this Secret, where etcd asks for a user. Out: why that cannot be.
     fn log_in<'a>(&'a mut self, secret: Option<&'a str>) -> BoxFuture<'a, Option<String>>;

@@ -139,14 +139,14 @@ impl Driver for Live<'_> {
         context: &'a BuildContext<'a>,
         objects: &'a Objects,
         memory: &'a Memory,
-    ) -> BoxFuture<'a, Result<TlsState, RequestError>> {
+    ) -> BoxFuture<'a, TlsState> {
         Box::pin(async move {
             let secured = self.shared.secure(context, objects, memory, self.certificates);
-            let secured = secured.await?;
+            let secured = secured.await;
             if let TlsState::Ready(material, _) | TlsState::Frozen(material, _) = &secured {
                 self.members.renew(Some(material.tls.clone()));
             }
-            Ok(secured)
+            secured
         })
     }
 

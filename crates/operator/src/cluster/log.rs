@@ -15,6 +15,9 @@ pub(crate) fn change(names: &Names, change: &Change) {
     let (member, reason) = (member.as_deref(), change.reason);
     match (change.began, change.blocks) {
         (true, true) => tracing::warn!(namespace, cluster, member, reason, "blocked: {}", change.detail),
+        (true, false) if change.warns => {
+            tracing::warn!(namespace, cluster, member, reason, "waiting: {}", change.detail);
+        }
         (true, false) => tracing::info!(namespace, cluster, member, reason, "waiting: {}", change.detail),
         (false, true) => tracing::info!(namespace, cluster, member, reason, "no longer blocked"),
         (false, false) => tracing::info!(namespace, cluster, member, reason, "no longer waiting"),

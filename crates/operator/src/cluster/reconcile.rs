@@ -33,7 +33,7 @@ use crate::names::Names;
 use crate::requests::api_errors::{ApiFailures, RequestError};
 use crate::requests::ask::{ask, ask_each};
 use crate::requests::effect::ClusterEvent;
-use crate::requests::events::{done_by_etcd, new_blocks};
+use crate::requests::events::{done_by_etcd, new_warnings};
 use crate::runtime::schedule::SOONEST;
 use crate::tls::secure::TlsState;
 
@@ -48,7 +48,11 @@ pub struct PassCache {
     replaced: Option<String>,
     /// The memory was taken up by this process.
     taken_up: bool,
+    /// The last pass has asked the members, and made a plan.
+    decided: bool,
     trouble: ApiFailures,
+    /// Why Secrets with certificates could not be written.
+    unwritten: ApiFailures,
     /// What stops the plan and what it waits for, as far as it was told.
     standing: Transitions,
 }
@@ -60,6 +64,40 @@ impl PassCache {
         let before = resource.resource_version();
         self.replaced = before.filter(|before| written.as_ref() != Some(before));
     }
+
+    /// Has the last pass come as far as a plan? If not, nobody was asked how the members are.
+    pub(crate) fn has_decided(&self) -> bool {
+        self.decided
+    }
+
+    /// What the API server did not do as asked, as far as people should see it.
+    pub(crate) fn shown_trouble(&self) -> Option<(&'static str, &str)> {
+        self.trouble.shown()
+    }
+
+    /// While these Secrets are refused again and again, nobody is restarted for what they would have to hold; members are
+    /// healed.
+    fn until_written(&mut self, wanted: &Requests) -> Option<Frozen> {
+        if wanted.effects.is_empty() {
+            self.unwritten = ApiFailures::default();
+        }
+        let (_, why) = self.unwritten.shown()?;
+        Some(Frozen {
+            reason: BlockReason::Certificates,
+            detail: format!(
+                "Secrets of this cluster cannot be written, so nothing is changed until they can: {why}"
+            ),
+        })
+    }
+
+    /// Takes in what became of writing Secrets with certificates.
+    fn wrote_secrets(&mut self, failed: Option<&RequestError>, cluster: &str) {
+        match failed {
+            // The event is that of the whole pass.
+            Some(failed) => drop(self.unwritten.add(failed, cluster)),
+            None => self.unwritten = ApiFailures::default(),
+        }
+    }
 }
 
 /// One pass over `names`. `None`: the cluster is gone. What fails is told to people, here and in the next status.
@@ -69,6 +107,7 @@ pub async fn pass(
     view: View,
     kept: &mut PassCache,
 ) -> Result<Option<Duration>, RequestError> {
+    kept.decided = false;
     let resource = view.resource.clone();
     let result = look_after(driver, (names, images), view, kept).await;
     if let Err(failed) = &result {
@@ -141,9 +180,10 @@ async fn look_after(
     let mut material = None;
     let mut first = Requests::default();
     if cluster.tls {
-        match driver.secure(&context, &objects, &before).await? {
+        match driver.secure(&context, &objects, &before).await {
             TlsState::Ready(ready, requests) => {
                 objects.lost_ca = ready.lost_ca;
+                frozen = frozen.or_else(|| kept.until_written(&requests));
                 (material, first) = (Some(ready), requests);
             }
             TlsState::Pending(requests) => {
@@ -276,6 +316,7 @@ async fn show_trouble(
     let Some(trouble) = kept.trouble.shown() else {
         return Ok(());
     };
+    driver.held(trouble.0);
     let last = resource.status.clone().unwrap_or_default();
     let next = refused(&last, trouble, resource.metadata.generation, driver.now());
     if next != last && driver.covers() {
@@ -324,6 +365,7 @@ impl Pass<'_> {
         let Decision { plan, mut memory } = decide_with(&self.spec, &observed, &before, now, guards);
         memory.manifest = self.manifest.clone();
         driver.decided(&self.spec, &observed, &plan);
+        kept.decided = true;
         if !driver.covers() {
             return Ok(SOONEST);
         }
@@ -352,14 +394,19 @@ impl Pass<'_> {
         let [first, upkeep] = self.besides_steps(&memory, &observed);
         let idle = plan.steps.is_empty() && first.effects.is_empty() && upkeep.effects.is_empty();
         self.show(driver, &seen, !idle, kept).await?;
-        for news in new_blocks(self.names, &plan, &mut kept.standing) {
+        for news in new_warnings(self.names, &plan, &mut kept.standing) {
             driver.record_event(self.resource, &news).await;
         }
         // Before anything is restarted for them: what a pod finds is then what it was restarted for.
-        ask(driver, Some(self.resource), first).await?;
+        let unwritten = ask_each(driver, self.resource, first).await;
+        let unwritten = (!unwritten.is_empty()).then_some(RequestError::Some(unwritten));
+        kept.wrote_secrets(unwritten.as_ref(), &self.names.cluster);
         failures.extend(ask_each(driver, self.resource, upkeep).await);
-        let steps = self.carry_out(driver, &plan, &observed, &memory, kept).await;
-        failures.extend(steps.err());
+        // The plan of a frozen cluster restarts nobody but to heal.
+        let only_heal = unwritten.is_some() && self.spec.frozen.is_none();
+        failures.extend(unwritten);
+        let steps = self.carry_out(driver, &plan, (&observed, &memory), only_heal, kept);
+        failures.extend(steps.await.err());
         if !plan.steps.is_empty() {
             failures.extend(self.show_peers(driver, &seen).await.err());
         }
@@ -459,8 +506,8 @@ impl Pass<'_> {
         &self,
         driver: &mut dyn Driver,
         plan: &Plan,
-        observed: &Observed,
-        memory: &Memory,
+        (observed, memory): (&Observed, &Memory),
+        only_heal: bool,
         kept: &mut PassCache,
     ) -> Result<(), RequestError> {
         let executor = Executor {
@@ -471,6 +518,9 @@ impl Pass<'_> {
         for step in &plan.steps {
             if !driver.covers() || is_stale(step, observed, time(driver.now())) {
                 return Ok(()); // The next pass looks again.
+            }
+            if only_heal && disturbs_one_that_runs(step) {
+                return Ok(()); // Certificates could not be written, and the next pass knows that when it plans.
             }
             let result = match driver.change(step, observed).await {
                 Some(result) => {
@@ -525,38 +575,17 @@ fn is_stale(step: &Step, observed: &Observed, now: Time) -> bool {
     disturbs && !Guards::all().view(observed, now)
 }
 
+/// Does a step take leadership or its process from a member that may serve?
+fn disturbs_one_that_runs(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::Stop { .. } | Step::Resize { .. } | Step::MoveLeader { .. }
+    )
+}
+
 fn time(now: jiff::Timestamp) -> Time {
     Time(u64::try_from(now.as_millisecond()).unwrap_or(0))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use quorate_core::model::{MemberId, Ordinal, Token};
-
-    #[test]
-    fn what_disturbs_members_is_not_done_on_an_old_view() {
-        let observed = Observed {
-            login_refused: None,
-            at: Time(1_000),
-            fresh_token: Token(String::new()),
-            slots: Default::default(),
-            quorum: None,
-            last: None,
-            lost_ca: Default::default(),
-        };
-        let moves = Step::MoveLeader {
-            from: MemberId(1),
-            to: MemberId(2),
-        };
-        assert!(!is_stale(&moves, &observed, Time(6_000)));
-        assert!(is_stale(&moves, &observed, Time(6_001)));
-        let withdraws = Step::Withdraw { ordinal: Ordinal(0) };
-        assert!(is_stale(&withdraws, &observed, Time(6_001)));
-        let harmless = Step::DropAside {
-            ordinal: Ordinal(0),
-            keep: 2,
-        };
-        assert!(!is_stale(&harmless, &observed, Time(60_000)));
-    }
-}
+mod tests;

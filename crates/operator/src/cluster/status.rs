@@ -272,28 +272,46 @@ impl StatusInput<'_> {
 }
 
 /// The status of a cluster of which nothing more can be said until people have mended something: everything else stays
-/// as it was.
+/// as it was, but for the members, whom nobody asks.
 pub fn held(
     last: &ClusterStatus,
     (reason, why): (&str, &str),
     generation: Option<i64>,
     now: jiff::Timestamp,
 ) -> ClusterStatus {
-    let holds = |kind, status| Holds {
-        kind,
-        status,
+    let blocked = Holds {
+        kind: "Blocked",
+        status: Some(true),
+        reason,
+        message: why.to_owned(),
+    };
+    unasked(last, (reason, why), blocked, generation, now)
+}
+
+/// The status of a cluster whose members were not asked how they are, and this besides.
+fn unasked(
+    last: &ClusterStatus,
+    (reason, why): (&str, &str),
+    besides: Holds<'_>,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> ClusterStatus {
+    let unready = Holds {
+        kind: "Ready",
+        status: Some(false),
         reason,
         message: why.to_owned(),
     };
     let quorate = Holds {
+        kind: "Quorate",
+        status: None,
+        reason,
         message: "the members are not asked how they are until that is mended".to_owned(),
-        ..holds("Quorate", None)
     };
-    let new = [holds("Ready", Some(false)), quorate, holds("Blocked", Some(true))];
     ClusterStatus {
         ready_replicas: None,
         members: unserved(&last.members, None),
-        conditions: replaced(&last.conditions, new, generation, now),
+        conditions: replaced(&last.conditions, [unready, quorate, besides], generation, now),
         observed_generation: generation,
         ..last.clone()
     }
@@ -333,24 +351,15 @@ pub fn ownerless(
     }
 }
 
-/// The status of a cluster of which nothing is known but that the API server does not do as asked.
+/// The status of a cluster of which nothing is known but that the API server does not do as asked. Its members are not
+/// asked either.
 pub fn refused(
     last: &ClusterStatus,
     trouble: (&'static str, &str),
     generation: Option<i64>,
     now: jiff::Timestamp,
 ) -> ClusterStatus {
-    let (reason, text) = trouble;
-    let unready = Holds {
-        kind: "Ready",
-        status: Some(false),
-        reason,
-        message: text.to_owned(),
-    };
-    ClusterStatus {
-        conditions: replaced(&last.conditions, [unready, troubled(trouble)], generation, now),
-        ..last.clone()
-    }
+    unasked(last, trouble, troubled(trouble), generation, now)
 }
 
 fn troubled((reason, text): (&'static str, &str)) -> Holds<'static> {
@@ -410,181 +419,4 @@ fn condition(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use quorate_core::model::{Time, Token};
-    use quorate_core::plan::{Block, BlockReason};
-
-    use super::*;
-
-    #[test]
-    fn a_peer_without_a_cluster_is_told_once() {
-        let (names, at) = (Names::of("n", "c"), |s| jiff::Timestamp::from_second(s).unwrap());
-        let told = ownerless(&PeerStatus::default(), &names, Some(1), at(1));
-        let message = &told.conditions[0].message;
-        assert!(message.contains("no EtcdCluster \"c\""), "{message}");
-        assert_eq!(
-            ownerless(&told, &names, Some(1), at(9)),
-            told,
-            "time alone changes nothing"
-        );
-    }
-
-    #[test]
-    fn a_held_cluster_keeps_the_conditions_that_still_hold() {
-        let at = |second| jiff::Timestamp::from_second(second).unwrap();
-        let (before, later) = (at(1), at(2));
-        let holds = |kind, status| Holds {
-            kind,
-            status: Some(status),
-            reason: "Before",
-            message: String::new(),
-        };
-        let kinds = ["Ready", "Quorate", "Progressing", "Blocked"].into_iter();
-        let status = [true, true, false, false].into_iter();
-        let last = ClusterStatus {
-            conditions: kinds
-                .zip(status)
-                .map(|(kind, status)| condition(holds(kind, status), &[], Some(1), before))
-                .collect(),
-            ..ClusterStatus::default()
-        };
-        let next = held(&last, ("Invalid", "why"), Some(2), later);
-        let told: Vec<_> = next.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
-        let expected = [
-            ("Ready", "False"),
-            ("Quorate", "Unknown"),
-            ("Progressing", "False"),
-            ("Blocked", "True"),
-        ];
-        assert_eq!(told, expected);
-        assert_eq!(next.conditions[2], last.conditions[2], "not even its time");
-        assert_eq!(next.conditions[0].last_transition_time.0, later);
-        let next = refused(&last, ("RequestRefused", "exceeded quota"), Some(2), later);
-        assert_eq!(next.conditions[2].reason, "RequestRefused");
-        assert_eq!(
-            next.conditions[2].last_transition_time.0, before,
-            "it was False before"
-        );
-        assert_eq!(
-            (&*next.conditions[0].type_, &*next.conditions[0].status),
-            ("Ready", "False")
-        );
-        assert_eq!(next.conditions[1], last.conditions[1]);
-    }
-
-    #[test]
-    fn members_that_nobody_hears_are_not_shown_as_healthy() {
-        let member = MemberStatus {
-            name: "c-0".to_owned(),
-            healthy: Some(true),
-            leader: Some(true),
-            ..MemberStatus::default()
-        };
-        let last = ClusterStatus {
-            members: vec![member],
-            ready_replicas: Some(1),
-            ..ClusterStatus::default()
-        };
-        let next = held(&last, ("Invalid", "why"), Some(1), jiff::Timestamp::UNIX_EPOCH);
-        assert_eq!((next.ready_replicas, next.members[0].healthy), (None, None));
-        let unheard = unserved(&last.members, Some(false));
-        assert_eq!(
-            (unheard[0].healthy, unheard[0].leader),
-            (Some(false), Some(false))
-        );
-        assert_eq!(unheard[0].name, "c-0");
-    }
-
-    #[test]
-    fn what_stops_a_plan_is_the_same_in_the_condition_the_events_and_the_metrics() {
-        use crate::requests::events::new_blocks;
-        use crate::runtime::metrics::Metrics;
-        let (names, asides, memory) = (Names::of("n", "c"), BTreeMap::new(), Memory::default());
-        let spec = Spec {
-            name: "c".to_owned(),
-            replicas: 3,
-            version: Version::new(3, 6, 1),
-            config: String::new(),
-            storage: None,
-            paused: false,
-            accept_rolled_back: None,
-            frozen: None,
-            manifest: None,
-            fallback: None,
-        };
-        let observed = Observed {
-            at: Time(0),
-            fresh_token: Token(String::new()),
-            slots: BTreeMap::new(),
-            quorum: None,
-            login_refused: None,
-            last: None,
-            lost_ca: Default::default(),
-        };
-        for pair in BlockReason::ALL.windows(2) {
-            let block = |reason: &BlockReason, n| Block {
-                reason: *reason,
-                member: Some(Ordinal(n)),
-                detail: format!("detail {n}"),
-            };
-            let plan = Plan {
-                blocks: vec![block(&pair[0], 0), block(&pair[1], 1)],
-                ..Plan::default()
-            };
-            let seen = StatusInput {
-                names: &names,
-                spec: &spec,
-                observed: &observed,
-                plan: &plan,
-                memory: &memory,
-                asides: &asides,
-                peers: 3,
-                generation: Some(1),
-                warnings: &[],
-                trouble: None,
-                now: jiff::Timestamp::from_second(1).unwrap(),
-            };
-            let metrics = Metrics::default();
-            metrics.seen(&names, &spec, &observed, &plan);
-            let metrics = metrics.text(true, &BTreeMap::new());
-            let status = seen.cluster(&ClusterStatus::default());
-            let blocked = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
-            let told = format!("detail 0; {}: detail 1", pair[1].name());
-            assert_eq!(
-                (blocked.reason.as_str(), &blocked.message),
-                (pair[0].name(), &told)
-            );
-            let events = new_blocks(&names, &plan, &mut Default::default());
-            let events: BTreeSet<&str> = events.iter().map(|news| news.reason).collect();
-            assert_eq!(events, pair.iter().map(|reason| reason.name()).collect());
-            for reason in pair {
-                let line = format!(
-                    "quorate_cluster_blocks{{namespace=\"n\",cluster=\"c\",reason=\"{}\"}} 1",
-                    reason.name()
-                );
-                assert!(metrics.lines().any(|l| l == line), "{line} is not in {metrics}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_version_of_a_cluster_is_the_lowest_of_all_its_members() {
-        let version = |minor| Some(Version::new(3, minor, 9));
-        let table = [
-            (vec![version(6), version(6), version(6)], Some("3.6.0")),
-            (vec![version(6), version(5), version(6)], Some("3.5.0")),
-            // The one that does not answer may be the last of the old minor.
-            (vec![version(6), None, version(6)], None),
-            (vec![], None),
-        ];
-        for (versions, expected) in table {
-            assert_eq!(
-                agreed(versions.iter().copied()).as_deref(),
-                expected,
-                "{versions:?}"
-            );
-        }
-    }
-}
+mod tests;

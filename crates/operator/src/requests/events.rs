@@ -1,4 +1,4 @@
-//! Events: one for every operation that changed something, and for what has come to stop a plan, on the EtcdCluster it
+//! Events: one for every operation that changed something, and for what people must hear of, on the EtcdCluster it
 //! happened to.
 
 use std::time::Duration;
@@ -69,13 +69,13 @@ impl EventRecorder {
     }
 }
 
-/// A Warning for each thing that has come to stop the plan; `told` is what was told of before. What it waits for, and what
-/// is over, is logged only.
-pub(crate) fn new_blocks(names: &Names, plan: &Plan, told: &mut Transitions) -> Vec<ClusterEvent> {
+/// A Warning for each thing that has come to stop the plan, or to keep clients from being served; `told` is what was told
+/// of before. Other waits, and what is over, are logged only.
+pub(crate) fn new_warnings(names: &Names, plan: &Plan, told: &mut Transitions) -> Vec<ClusterEvent> {
     let mut all = Vec::new();
     for change in told.changes(plan) {
         log::change(names, &change);
-        if change.began && change.blocks {
+        if change.began && change.warns {
             let member = change.member.map(|o| names.member(o).to_string());
             let about = match &member {
                 Some(member) => ("EtcdPeer", member.as_str()),
@@ -170,14 +170,14 @@ mod tests {
             ..Plan::default()
         };
         let mut told = Transitions::default();
-        let news = new_blocks(&names, &stopped, &mut told);
+        let news = new_warnings(&names, &stopped, &mut told);
         let shown: Vec<_> = news
             .iter()
             .map(|n| (n.reason, n.about.1.as_str(), n.warning))
             .collect();
         assert_eq!(shown, [("ForeignData", "c-1", true), ("QuorumLost", "c", true)]);
-        assert!(new_blocks(&names, &stopped, &mut told).is_empty());
-        assert!(new_blocks(&names, &Plan::default(), &mut told).is_empty());
-        assert_eq!(new_blocks(&names, &stopped, &mut told).len(), 2, "it is back");
+        assert!(new_warnings(&names, &stopped, &mut told).is_empty());
+        assert!(new_warnings(&names, &Plan::default(), &mut told).is_empty());
+        assert_eq!(new_warnings(&names, &stopped, &mut told).len(), 2, "it is back");
     }
 }

@@ -63,6 +63,14 @@ impl Leadership {
         self.covers(Duration::ZERO)
     }
 
+    /// Of an operator that just got the Lease.
+    #[cfg(test)]
+    pub(crate) fn just_gained() -> Leadership {
+        let tenure = Leadership::default();
+        tenure.set(Some(SinceBoot(SinceBoot::now().0 + DURATION)));
+        tenure
+    }
+
     fn set(&self, until: Option<SinceBoot>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }

@@ -25,6 +25,7 @@ use crate::runtime::passes::{Passes, caught};
 use crate::runtime::request_counter::RequestCounter;
 use crate::runtime::schedule::{Ending, Schedule};
 use crate::runtime::serve::Served;
+use crate::runtime::unfinished::{PANICKED, TIMED_OUT};
 use crate::runtime::wakeups::Wakeups;
 use crate::runtime::watch;
 use crate::runtime::work::{WorkKey, WorkKind};
@@ -228,7 +229,7 @@ impl Work {
             };
             let kept = self.kept.remove(&key).unwrap_or_default();
             let pass = match key.kind {
-                WorkKind::Cluster => pass(self.shared.clone(), key.names(), kept),
+                WorkKind::Cluster => pass(self.shared.clone(), key.names(), kept, PASS_LIMIT),
             };
             self.passes.begin(key, pass);
         }
@@ -243,10 +244,15 @@ impl Work {
     }
 }
 
-/// One pass over a cluster, and how it ended.
-async fn pass(shared: Shared, names: Names, mut kept: ClusterCache) -> (ClusterCache, Ending) {
+/// One pass over a cluster, which takes at most `limit`, and how it ended.
+async fn pass(
+    shared: Shared,
+    names: Names,
+    mut kept: ClusterCache,
+    limit: Duration,
+) -> (ClusterCache, Ending) {
     let began = Instant::now();
-    let result = caught(tokio::time::timeout(PASS_LIMIT, shared.pass(&names, &mut kept))).await;
+    let result = caught(tokio::time::timeout(limit, shared.pass(&names, &mut kept))).await;
     let Names { namespace, cluster } = &names;
     let ending = match result {
         Ok(Ok(Ok(None))) => {
@@ -263,15 +269,17 @@ async fn pass(shared: Shared, names: Names, mut kept: ClusterCache) -> (ClusterC
         }
         Ok(Ok(Err(failed))) => {
             log_failed(&names, &failed);
+            shared.show_failure(&names, &failed, &mut kept).await;
             Ending::Failed
         }
         Ok(Err(_)) => {
-            let limit = PASS_LIMIT.as_secs();
-            tracing::error!(namespace, cluster, "the pass timed out after {limit} s");
+            let (reason, limit) = (TIMED_OUT, limit.as_secs());
+            tracing::error!(namespace, cluster, reason, "the pass timed out after {limit} s");
+            shared.show_timeout(&names, &mut kept).await;
             Ending::Failed
         }
         Err(message) => {
-            let reason = crate::runtime::panicked::REASON;
+            let reason = PANICKED;
             tracing::error!(namespace, cluster, reason, "the pass panicked: {message}");
             kept = shared.show_panic(&names).await;
             Ending::Failed
@@ -295,3 +303,6 @@ fn log_failed(names: &Names, failed: &RequestError) {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,9 +94,9 @@ impl Shared {
         objects: &Objects,
         memory: &Memory,
         kept: &mut TlsCache,
-    ) -> Result<TlsState, RequestError> {
+    ) -> TlsState {
         let secured = match &context.cluster.tls_secrets {
-            Some(names) => self.read_own(context, objects, names, kept).await?,
+            Some(names) => self.read_own(context, objects, names, kept).await,
             None => {
                 let secrets = self.watches.secrets(context.names);
                 let now = SystemTime::now();
@@ -104,10 +104,10 @@ impl Shared {
                 if let TlsState::Ready(material, _) = &secured {
                     ask_for_proof(context, objects, material, kept).await;
                 }
-                secured
+                Ok(secured)
             }
         };
-        Ok(kept.or_last(secured))
+        kept.or_last(secured)
     }
 
     async fn read_own(
@@ -215,9 +215,10 @@ impl TlsCache {
         TlsState::Ready(Box::new(material), found.requests)
     }
 
-    /// What was last good, if nothing is now.
-    pub fn or_last(&mut self, secured: TlsState) -> TlsState {
-        match secured {
+    /// What was last good, if nothing is now. Secrets that could not be read are told of like Secrets that are not there: a
+    /// pass that ended here would leave the last status as it is.
+    pub fn or_last(&mut self, secured: Result<TlsState, RequestError>) -> TlsState {
+        match secured.unwrap_or_else(|failed| TlsState::Blocked(failed.message())) {
             TlsState::Ready(material, requests) => {
                 self.last = Some(material.clone());
                 TlsState::Ready(material, requests)
@@ -226,9 +227,13 @@ impl TlsCache {
                 Some(last) => TlsState::Frozen(last, why),
                 None => TlsState::Blocked(why),
             },
-            // Secrets may be refused for long; members are healed meanwhile.
+            // Secrets may be refused for long; members are healed meanwhile. None is restarted for a lost CA before all
+            // Secrets are there.
             TlsState::Pending(requests) => match self.last.clone() {
-                Some(last) => TlsState::Ready(last, requests),
+                Some(mut last) => {
+                    last.lost_ca = false;
+                    TlsState::Ready(last, requests)
+                }
                 None => TlsState::Pending(requests),
             },
             other => other,
@@ -306,4 +311,54 @@ fn versions(secrets: &BTreeMap<String, Arc<Secret>>) -> BTreeMap<String, Option<
     versions
         .map(|(name, secret)| (name.clone(), secret.resource_version()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_client::Tls;
+
+    fn material(lost_ca: bool) -> Box<Material> {
+        let now = SystemTime::now();
+        let ca = quorate_pki::Ca::make("c", Duration::from_secs(3600), now).unwrap();
+        Box::new(Material {
+            tls: Tls::from_pem(ca.pem().cert.clone(), None).unwrap(),
+            trusted: "a".to_owned(),
+            proof: None,
+            lost_ca,
+            advice: None,
+        })
+    }
+
+    fn silent() -> Result<TlsState, RequestError> {
+        Err(RequestError::Slow {
+            doing: "read Secrets".to_owned(),
+        })
+    }
+
+    #[test]
+    fn secrets_that_cannot_be_read_are_told_and_members_are_healed_with_the_last_good_ones() {
+        let mut kept = TlsCache::default();
+        let TlsState::Blocked(why) = kept.or_last(silent()) else {
+            panic!("there is nothing to go on with");
+        };
+        assert!(why.contains("read Secrets: no answer"), "{why}");
+        kept.or_last(Ok(TlsState::Ready(material(false), Requests::default())));
+        let TlsState::Frozen(last, why) = kept.or_last(silent()) else {
+            panic!("there is something to go on with");
+        };
+        assert!(why.contains("no answer"), "{why}");
+        assert_eq!(last.trusted, "a");
+    }
+
+    #[test]
+    fn nobody_is_restarted_for_a_lost_ca_before_all_secrets_are_there() {
+        let mut kept = TlsCache::default();
+        kept.or_last(Ok(TlsState::Ready(material(true), Requests::default())));
+        let pending = Ok(TlsState::Pending(Requests::default()));
+        let TlsState::Ready(last, _) = kept.or_last(pending) else {
+            panic!("there is something to go on with");
+        };
+        assert!(!last.lost_ca);
+    }
 }

@@ -26,6 +26,8 @@ pub const LAG_MAX: u64 = 60;
 pub enum ApiError {
     NotFound,
     Conflict,
+    /// A quota, a policy or missing rights.
+    Forbidden,
     /// The server does not answer, or its answer was lost.
     Away,
 }
@@ -116,7 +118,20 @@ pub struct Api {
     pub now: u64,
     /// It is an older one, which does not change the resources of pods that run.
     pub refuses_resize: bool,
+    /// Writes of Secrets are refused until this tick: by a quota, a policy, or for want of rights.
+    pub secrets_refused_until: u64,
     versions: u64,
+}
+
+fn writes_secret(effect: &Effect) -> bool {
+    match effect {
+        Effect::Create(object) | Effect::Apply(object) => matches!(object, Object::Secret(_)),
+        Effect::Label { kind, .. } | Effect::Annotate { kind, .. } | Effect::Delete { kind, .. } => {
+            *kind == Kind::Secret
+        }
+        Effect::Amend(_) => true,
+        _ => false,
+    }
 }
 
 /// A tick as Kubernetes writes times: in whole seconds.
@@ -239,6 +254,9 @@ impl Api {
 
     /// One effect of the operator, answered as `apply` takes the answers.
     pub fn apply(&mut self, effect: &Effect) -> Result<Applied, ApiError> {
+        if self.now < self.secrets_refused_until && writes_secret(effect) {
+            return Err(ApiError::Forbidden);
+        }
         if let Effect::DeleteClaim { name, version, .. } = effect {
             let seen = self.claims.live.get(name).and_then(|c| c.resource_version());
             if seen.as_ref() != Some(version) {

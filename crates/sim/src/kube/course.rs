@@ -73,7 +73,7 @@ pub fn run(seed: u64, dies_after: Option<u32>, log: bool) -> Course {
 }
 
 impl KubeWorld {
-    fn come_right(&mut self) {
+    pub(super) fn come_right(&mut self) {
         let mut quiet = 0;
         for _ in 0..TICKS_MAX {
             self.tick();

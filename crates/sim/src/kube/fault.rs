@@ -91,6 +91,8 @@ kinds! {
     /// Somebody asks for other CAs.
     RotateCa,
     DeleteSecret,
+    /// Secrets cannot be written for a while, and perhaps one is missing.
+    RefuseSecrets,
     /// Somebody deletes an EtcdPeer.
     DeletePeer,
     /// Somebody deletes the EtcdCluster, and creates it again some time later.
@@ -349,6 +351,15 @@ impl KubeWorld {
             }
             KubeFault::RotateCa => return self.request_rotation(),
             KubeFault::DeleteSecret => return self.delete_secret(),
+            KubeFault::RefuseSecrets => {
+                if !self.wants.tls {
+                    return false;
+                }
+                self.api.secrets_refused_until = now + self.rng.u64(10..160);
+                if self.rng.bool() {
+                    self.delete_secret();
+                }
+            }
             KubeFault::DeletePeer => {
                 let all: Vec<String> = self.api.peers.live.keys().cloned().collect();
                 if all.is_empty() {
@@ -441,7 +452,7 @@ impl KubeWorld {
         true
     }
 
-    fn lose(&mut self, kind: KubeFault) -> bool {
+    pub(super) fn lose(&mut self, kind: KubeFault) -> bool {
         let Some((ordinal, claim)) = self.may_lose() else {
             return false;
         };
@@ -476,7 +487,7 @@ impl KubeWorld {
         for pod in self.pods.values_mut() {
             pod.dead_until = pod.dead_until.map(|_| self.api.now);
         }
-        self.away_until = 0;
+        (self.away_until, self.api.secrets_refused_until) = (0, 0);
         self.operators.truncate(1);
         let later = self.memory_is_later();
         for operator in &mut self.operators {

@@ -233,7 +233,12 @@ impl KubeWorld {
             }
             Err(failed) => {
                 me.failures += 1;
-                me.due = now + (1 << me.failures.min(6));
+                // What could be done is looked at again soon.
+                let most = match failed {
+                    RequestError::Some(_) => AT_REST,
+                    _ => 64,
+                };
+                me.due = now + (1u64 << me.failures.min(6)).min(most);
                 let told = failed.message();
                 self.log
                     .event("operator", format_args!("#{} fails: {told}", me.id));
@@ -300,6 +305,10 @@ impl KubeWorld {
                 // A CA was deleted, and then all certificates of it: whoever still runs is waited for, or a person acts.
                 self.reached("stage", "HeldForCertificates");
                 self.held_for_certificates = true;
+            } else if reason == StatusReason::RequestRefused.name() || reason == StatusReason::NoAnswer.name()
+            {
+                // Its first Secrets cannot be written.
+                self.reached("stage", "HeldForSecrets");
             } else {
                 self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
             }

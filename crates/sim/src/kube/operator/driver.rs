@@ -60,6 +60,7 @@ pub(in crate::kube) fn failed(error: ApiError) -> RequestError {
         ApiError::Away => return RequestError::Slow { doing },
         ApiError::NotFound => 404,
         ApiError::Conflict => 409,
+        ApiError::Forbidden => 403,
     };
     let status = Status::failure(&format!("{error:?}"), "").with_code(code);
     RequestError::Api {
@@ -184,14 +185,14 @@ impl Driver for SimDriver {
         context: &'a BuildContext<'a>,
         objects: &'a Members,
         memory: &'a Memory,
-    ) -> BoxFuture<'a, Result<TlsState, RequestError>> {
+    ) -> BoxFuture<'a, TlsState> {
         Box::pin(async move {
             let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.desk.lock().now.0);
             let kept = &mut self.certificates;
             let secured = kept.judge(&tls::settings(), context, objects, memory, &self.secrets, now);
-            let (material, requests) = match kept.or_last(secured) {
+            let (material, requests) = match kept.or_last(Ok(secured)) {
                 TlsState::Ready(material, requests) => (material, requests),
-                other => return Ok(other),
+                other => return other,
             };
             if let Some((trusts, shows)) = tls::connects(&self.secrets, context.names) {
                 self.ask(Request::Connect(trusts, shows), |_| Some(())).await;
@@ -212,7 +213,7 @@ impl Driver for SimDriver {
                 let proven = self.ask(Request::Prove(addresses, tests), read).await;
                 self.certificates.have_proven(proven);
             }
-            Ok(TlsState::Ready(material, requests))
+            TlsState::Ready(material, requests)
         })
     }
 

@@ -1,0 +1,285 @@
+use std::collections::BTreeMap;
+
+use futures::future::{BoxFuture, ready};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Status;
+use quorate_api::crd::{EtcdPeer, PeerStatus};
+use quorate_client::{Address, Answers, Tls};
+use quorate_core::model::{MemberId, Ordinal, Token};
+use serde_json::json;
+
+use super::*;
+use crate::requests::apply::Applied;
+use crate::requests::effect::{Effect, Object};
+use crate::tls::Material;
+
+/// Answers a pass from memory, and writes down what was asked, in order. Nothing that is asked for ever comes to be.
+#[derive(Default)]
+struct Recording {
+    asked: Vec<String>,
+    /// The status as last written, and how often it became another.
+    status: Option<ClusterStatus>,
+    versions: u32,
+    /// The Secret that is to be written, if the cluster speaks TLS.
+    secret: Option<Secret>,
+    secrets_refused: bool,
+    tls: Option<Box<Material>>,
+}
+
+fn refusal(doing: &Effect, code: u16) -> RequestError {
+    let status = Status::failure("exceeded quota: secrets", "Forbidden").with_code(code);
+    RequestError::Api {
+        doing: doing.to_string(),
+        source: Box::new(kube::Error::Api(Box::new(status))),
+    }
+}
+
+impl Driver for Recording {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_767_225_600).unwrap()
+    }
+
+    fn covers(&self) -> bool {
+        true
+    }
+
+    fn fresh_token(&mut self) -> Token {
+        Token("token".to_owned())
+    }
+
+    fn secure<'a>(
+        &'a mut self,
+        _: &'a BuildContext<'a>,
+        _: &'a Objects,
+        _: &'a Memory,
+    ) -> BoxFuture<'a, TlsState> {
+        let writes = |secret: &Secret| Effect::Create(Object::Secret(Box::new(secret.clone())));
+        let requests = Requests {
+            effects: self.secret.iter().map(writes).collect(),
+            news: Vec::new(),
+        };
+        let material = self.tls.clone().expect("a cluster that speaks TLS");
+        Box::pin(ready(TlsState::Ready(material, requests)))
+    }
+
+    fn log_in<'a>(&'a mut self, _: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
+        Box::pin(ready(None))
+    }
+
+    fn look<'a>(&'a mut self, _: &'a BTreeMap<Ordinal, Address>) -> BoxFuture<'a, Answers> {
+        Box::pin(ready(Answers::default()))
+    }
+
+    fn change<'a>(&'a mut self, _: &'a Step, _: &'a Observed) -> BoxFuture<'a, Option<StepResult>> {
+        Box::pin(ready(None))
+    }
+
+    fn store_status<'a>(
+        &'a mut self,
+        _: &'a EtcdCluster,
+        status: ClusterStatus,
+    ) -> BoxFuture<'a, Result<Option<String>, RequestError>> {
+        let same = self.status.as_ref() == Some(&status);
+        self.asked
+            .push(if same { "the same status" } else { "a status" }.to_owned());
+        self.versions += u32::from(!same);
+        self.status = Some(status);
+        Box::pin(ready(Ok(Some(self.versions.to_string()))))
+    }
+
+    fn store_peer_status<'a>(
+        &'a mut self,
+        _: &'a EtcdPeer,
+        _: PeerStatus,
+    ) -> BoxFuture<'a, Result<(), RequestError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn apply<'a>(&'a mut self, effect: &'a Effect) -> BoxFuture<'a, Result<Applied, RequestError>> {
+        self.asked.push(effect.to_string());
+        let refused = self.secrets_refused && matches!(effect, Effect::Create(Object::Secret(_)));
+        Box::pin(ready(match refused {
+            true => Err(refusal(effect, 403)),
+            false => Ok(Applied::Changed),
+        }))
+    }
+
+    fn record_event<'a>(&'a mut self, _: &'a EtcdCluster, news: &'a ClusterEvent) -> BoxFuture<'a, ()> {
+        if news.warning {
+            self.asked.push(format!("event {}", news.reason));
+        }
+        Box::pin(ready(()))
+    }
+
+    fn decided(&mut self, _: &Spec, _: &Observed, _: &Plan) {}
+
+    fn held(&mut self, _: &'static str) {}
+}
+
+impl Recording {
+    /// One pass over the cluster as its status was last written: what was asked.
+    async fn pass(&mut self, kept: &mut PassCache) -> (Result<Option<Duration>, RequestError>, Vec<String>) {
+        let tls = self.tls.is_some().then(|| json!({}));
+        let resource = json!({
+            "apiVersion": "etcd.improbable.io/v1alpha1",
+            "kind": "EtcdCluster",
+            "metadata": {
+                "name": "c", "namespace": "n", "uid": "u", "resourceVersion": self.versions.to_string(), "generation": 1,
+            },
+            "spec": {
+                "replicas": 3,
+                "version": "3.6.1",
+                "tls": tls,
+                "storage": {"volumeClaimTemplate": {
+                    "storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}},
+                }},
+            },
+            "status": self.status,
+        });
+        let view = View {
+            resource: Some(Arc::new(serde_json::from_value(resource).unwrap())),
+            ..View::default()
+        };
+        let names = Names::of("n", "c");
+        let result = pass(self, (&names, &Images::default()), view, kept).await;
+        (result, std::mem::take(&mut self.asked))
+    }
+
+    /// With certificates, of which one is yet to be written.
+    fn with_a_secret_to_write() -> Recording {
+        let now = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+        let ca = quorate_pki::Ca::make("c", Duration::from_secs(3600), now).unwrap();
+        let named = ObjectMeta {
+            name: Some("c-ca".to_owned()),
+            ..ObjectMeta::default()
+        };
+        Recording {
+            secret: Some(Secret {
+                metadata: named,
+                ..Secret::default()
+            }),
+            tls: Some(Box::new(Material {
+                tls: Tls::from_pem(ca.pem().cert.clone(), None).unwrap(),
+                trusted: "a".to_owned(),
+                proof: None,
+                lost_ca: false,
+                advice: None,
+            })),
+            ..Recording::default()
+        }
+    }
+}
+
+/// The API server refuses it if the EtcdCluster is not the one that was read any more, and then nothing is done.
+#[tokio::test]
+async fn a_status_that_says_the_same_is_written_before_an_effect_all_the_same() {
+    let (mut driver, mut kept) = (Recording::default(), PassCache::default());
+    for _ in 0..5 {
+        driver.pass(&mut kept).await.0.unwrap();
+    }
+    let (_, asked) = driver.pass(&mut kept).await;
+    assert!(asked.iter().any(|a| a == "create EtcdPeer c-0"), "{asked:?}");
+    assert_eq!(asked[0], "the same status", "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_refused_is_told_and_does_not_end_the_pass() {
+    let (mut driver, mut kept) = (Recording::with_a_secret_to_write(), PassCache::default());
+    for _ in 0..5 {
+        driver.pass(&mut kept).await.0.unwrap();
+    }
+    driver.secrets_refused = true;
+    for round in 0..3 {
+        let (result, asked) = driver.pass(&mut kept).await;
+        let told = result.unwrap_err().message();
+        assert_eq!(told, "create Secret c-ca: exceeded quota: secrets");
+        let place = |what: &str| asked.iter().position(|a| a == what);
+        assert!(
+            place("create Secret c-ca").is_some(),
+            "it is tried again: {asked:?}"
+        );
+        let upkeep = place("create Service c-client");
+        assert!(upkeep > place("create Secret c-ca"), "{asked:?}");
+        // A step, too, in the pass that learns of it. After that no cluster is begun; members of one are healed.
+        let peer = place("create EtcdPeer c-1");
+        assert_eq!(peer > upkeep, round == 0, "{asked:?}");
+        let warned: Vec<&String> = asked.iter().filter(|a| a.starts_with("event ")).collect();
+        let expected: &[&str] = match round {
+            0 => &["event RequestRefused"],
+            1 => &["event Certificates"],
+            _ => &[],
+        };
+        assert_eq!(warned, expected, "{asked:?}");
+    }
+    let status = driver.status.clone().unwrap();
+    let blocked = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
+    assert_eq!((&*blocked.status, &*blocked.reason), ("True", "Certificates"));
+    assert!(blocked.message.contains("exceeded quota"), "{}", blocked.message);
+    driver.secrets_refused = false;
+    for _ in 0..3 {
+        driver.pass(&mut kept).await.0.unwrap();
+    }
+    let status = driver.status.unwrap();
+    let blocked = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
+    assert_eq!(&*blocked.status, "False", "{}", blocked.message);
+}
+
+#[test]
+fn nobody_is_restarted_while_certificates_cannot_be_written() {
+    let effect = Effect::Create(Object::Secret(Box::default()));
+    let wanted = Requests {
+        effects: vec![effect.clone()],
+        news: Vec::new(),
+    };
+    let mut kept = PassCache::default();
+    kept.wrote_secrets(Some(&refusal(&effect, 409)), "c");
+    assert_eq!(kept.until_written(&wanted), None, "the next try heals a conflict");
+    kept.wrote_secrets(Some(&refusal(&effect, 409)), "c");
+    let frozen = kept.until_written(&wanted).expect("it did not");
+    assert_eq!(frozen.reason, BlockReason::Certificates);
+    assert_eq!(
+        kept.until_written(&Requests::default()),
+        None,
+        "nothing is to be written"
+    );
+    kept.wrote_secrets(Some(&refusal(&effect, 403)), "c");
+    assert!(kept.until_written(&wanted).is_some());
+    kept.wrote_secrets(None, "c");
+    assert_eq!(kept.until_written(&wanted), None, "they were written");
+    // And in the pass that learns of it.
+    let ordinal = Ordinal(0);
+    let moves = Step::MoveLeader {
+        from: MemberId(1),
+        to: MemberId(2),
+    };
+    assert!(disturbs_one_that_runs(&moves));
+    assert!(!disturbs_one_that_runs(&Step::Withdraw { ordinal }));
+}
+
+#[test]
+fn what_disturbs_members_is_not_done_on_an_old_view() {
+    let observed = Observed {
+        login_refused: None,
+        at: Time(1_000),
+        fresh_token: Token(String::new()),
+        slots: Default::default(),
+        quorum: None,
+        last: None,
+        lost_ca: Default::default(),
+    };
+    let moves = Step::MoveLeader {
+        from: MemberId(1),
+        to: MemberId(2),
+    };
+    assert!(!is_stale(&moves, &observed, Time(6_000)));
+    assert!(is_stale(&moves, &observed, Time(6_001)));
+    let withdraws = Step::Withdraw { ordinal: Ordinal(0) };
+    assert!(is_stale(&withdraws, &observed, Time(6_001)));
+    let harmless = Step::DropAside {
+        ordinal: Ordinal(0),
+        keep: 2,
+    };
+    assert!(!is_stale(&harmless, &observed, Time(60_000)));
+}
