@@ -127,6 +127,10 @@ fn members_that_do_not_answer_are_told_and_not_forgotten() {
     });
     assert!(condition(&now, "Ready").is_some_and(|c| c["status"] == "False"));
     assert_eq!(members(&now), members(&before), "as last seen");
+    for (reason, part) in [("NoQuorum", "no quorum answers"), ("MemberUnresponsive", "c-1")] {
+        let event = namespace.await_event(reason, part);
+        assert_eq!(event["type"], "Warning", "{event}");
+    }
     drop(held);
     let after = cluster.await_ready(3, &version);
     assert_eq!(members(&after), members(&before));
