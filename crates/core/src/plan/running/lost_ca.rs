@@ -4,7 +4,8 @@
 //! lost, members still reach each other, and a quorum is seen through those that were restarted: the others follow one by
 //! one.
 //!
-//! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted.
+//! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted; of one whose
+//! volume goes with its process.
 
 use crate::guard::Counted;
 use crate::model::{MemberId, Ordinal, Process, Time};
@@ -12,25 +13,17 @@ use crate::plan::pass::{Known, Pass};
 use crate::plan::{Step, WaitReason, pace};
 
 impl Pass<'_> {
-    /// While no quorum answers: restarts one of them, and all others once that one runs as wanted.
+    /// While no quorum answers: restarts one of them, and all others once that one runs as wanted. The data of one whose
+    /// volume goes with its process may be needed: it is replaced when the others serve, or left to people.
     pub fn restart_after_lost_ca(&mut self) {
-        let lost: Vec<(Ordinal, Time)> = self
-            .ordinals()
-            .into_iter()
-            .filter_map(|ordinal| Some((ordinal, self.trusts_lost_ca(ordinal)?)))
-            .collect();
+        let ordinals = self.ordinals().into_iter();
+        let all = ordinals.filter_map(|ordinal| Some((ordinal, self.trusts_lost_ca(ordinal)?)));
+        let (kept, lost): (Vec<(Ordinal, Time)>, Vec<(Ordinal, Time)>) =
+            all.partition(|(ordinal, _)| self.deletion_pending(*ordinal));
+        self.report_lost_ca(&lost, &kept);
         let Some(first) = lost.last().copied() else {
             return;
         };
-        let names: Vec<String> = lost
-            .iter()
-            .map(|(ordinal, _)| self.spec.member_name(*ordinal).to_string())
-            .collect();
-        let detail = format!(
-            "{} trust a CA that is lost, and are restarted with the new one",
-            names.join(", ")
-        );
-        self.wait(WaitReason::CaLost, None, detail);
         let mut others = self.ordinals().into_iter();
         if others.any(|o| self.runs_as_wanted(o) && !self.observed.lost_ca.contains(&o)) {
             for (ordinal, since) in lost {
@@ -44,6 +37,31 @@ impl Pass<'_> {
         }
         let (ordinal, since) = first;
         self.disturb_and_stop(ordinal, since, false);
+    }
+
+    fn report_lost_ca(&mut self, restarted: &[(Ordinal, Time)], kept: &[(Ordinal, Time)]) {
+        let names = |members: &[(Ordinal, Time)]| {
+            let names = members.iter().map(|(o, _)| self.spec.member_name(*o).to_string());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let told = [
+            (
+                restarted,
+                "trust a CA that is lost, and are restarted with the new one",
+            ),
+            (
+                kept,
+                "trust a CA that is lost, and are not restarted, for somebody asked for their volumes to be deleted: \
+                 their data would be gone",
+            ),
+        ];
+        let told = told.into_iter().filter(|(members, _)| !members.is_empty());
+        let details: Vec<String> = told
+            .map(|(members, what)| format!("{} {what}", names(members)))
+            .collect();
+        if !details.is_empty() {
+            self.wait(WaitReason::CaLost, None, details.join("; "));
+        }
     }
 
     /// Those besides `member`. Who trusts only a lost CA cannot be heard; but a quorum answers through those that can, so it is
