@@ -6,7 +6,8 @@
 //! what was not synced, and [`birth`] kills members before their first entry.
 //!
 //! Tests of several processes and checkouts share one machine. So ports are leased ([`Ports`]), clusters are counted
-//! ([`ClusterSlot`]), and every wait has a limit and says what it waited for ([`await_that`]).
+//! ([`ClusterSlot`]), every wait has a limit and says what it waited for ([`await_that`]), and what is judged by its
+//! duration has a witness of the machine's own stalls ([`StallWitness`]).
 //!
 //! Failures panic with their cause. Every started process is ended by its process id; only loopback is used.
 
@@ -21,6 +22,7 @@ mod plain_http;
 mod ports;
 mod shared_cache;
 mod slots;
+mod stall;
 mod stores;
 mod versions;
 mod wait;
@@ -31,6 +33,7 @@ pub use pause::pause;
 pub use ports::{Addresses, Ports, free_port};
 pub use shared_cache::shared_directory;
 pub use slots::ClusterSlot;
+pub use stall::StallWitness;
 pub use stores::{Fault, Kind as StoreKind, Proxy, ServerCertificate, StoreServer};
 pub use versions::{
     binary, cache, in_full, minor, newest, newest_of_each_minor, oldest_and_newest, patches, versions,
