@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -31,9 +32,13 @@ impl Ports {
 
     /// Leases a block in which every port can be bound now.
     pub fn lease() -> Ports {
+        Ports::lease_in(&leases::directory("ports"), can_be_bound)
+    }
+
+    /// Leases the next block whose lock in `directory` is free and whose ports are all usable.
+    fn lease_in(directory: &Path, is_usable: impl Fn(u16) -> bool) -> Ports {
         // Processes and leases begin at different blocks: a block that was just given back is taken last.
         static NEXT: AtomicU16 = AtomicU16::new(0);
-        let directory = leases::directory("ports");
         let blocks = (end() - FIRST) / BLOCK;
         let start = (std::process::id() % u32::from(blocks)) as u16 * 7;
         for _ in 0..blocks {
@@ -42,7 +47,7 @@ impl Ports {
             let Some(lock) = leases::try_lock(&directory.join(first.to_string())) else {
                 continue;
             };
-            if (first..first + BLOCK).all(can_be_bound) {
+            if (first..first + BLOCK).all(&is_usable) {
                 return Ports { first, _lock: lock };
             }
         }
@@ -127,8 +132,10 @@ mod tests {
 
     #[test]
     fn a_leased_block_is_free_again_once_dropped() {
-        let lease = Ports::lease();
-        let path = leases::directory("ports").join(lease.first.to_string());
+        // Among the locks of all tests another process could take the block at once.
+        let directory = tempfile::tempdir().unwrap();
+        let lease = Ports::lease_in(directory.path(), |_| true);
+        let path = directory.path().join(lease.first.to_string());
         assert!(leases::try_lock(&path).is_none(), "it is leased");
         drop(lease);
         assert!(leases::try_lock(&path).is_some(), "it was given back");

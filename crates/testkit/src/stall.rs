@@ -42,7 +42,8 @@ impl StallWitness {
     pub fn longest(self) -> Duration {
         drop(self.stop);
         let laps = self.thread.join();
-        laps.unwrap_or_else(|cause| std::panic::resume_unwind(cause)).longest
+        laps.unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+            .longest
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorate_backup::agent::{self, AskHash, AtLeast, Cluster, Options, Reach, Schedule, TakeFull, take_full};
-use quorate_client::{Endpoint, Timeouts};
+use quorate_client::Endpoint;
 use quorate_testkit::{ClusterSlot, Server, Start, await_that_async, newest};
 
-use crate::world::{Agent, PATIENCE, archived_rows, check_samples, rows_of, sequence, store};
+use crate::world::{Agent, PATIENCE, PATIENT, archived_rows, check_samples, rows_of, sequence, store};
 
 const MEMBERS: usize = 3;
 
@@ -46,7 +46,7 @@ async fn members_come_and_go() {
     let mut servers: Vec<Option<Server>> = serve(starts.clone()).await.into_iter().map(Some).collect();
     let endpoints: Vec<Endpoint> = urls
         .iter()
-        .map(|url| Endpoint::connect_lazy(url, None, Timeouts::default()).unwrap())
+        .map(|url| Endpoint::connect_lazy(url, None, PATIENT).unwrap())
         .collect();
     let first = endpoints[0].put(b"first", b"").await.unwrap();
 
@@ -135,9 +135,15 @@ async fn members_come_and_go() {
     // The last one left answers, but nobody knows how old its answers are.
     let killed = servers[1].take().unwrap();
     tokio::task::spawn_blocking(|| killed.kill()).await.unwrap();
-    await_that_async("the last member knows no leader", PATIENCE, async || {
-        endpoints[2].status().await.unwrap().leader.is_none()
-    })
+    await_that_async(
+        "the last member knows no leader",
+        PATIENCE,
+        async || match endpoints[2].status().await {
+            Ok(status) if status.leader.is_none() => Ok(()),
+            Ok(status) => Err(format!("{status:?}")),
+            Err(error) => Err(error.chain()),
+        },
+    )
     .await;
     let refused = take(AtLeast::default()).await.unwrap_err().to_string();
     assert!(refused.contains("has a leader"), "{refused}");

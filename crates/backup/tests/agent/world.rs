@@ -16,6 +16,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// For calls that must succeed: no deadline that a busy machine could miss.
+pub const PATIENT: Timeouts = Timeouts {
+    connect: Duration::from_secs(10),
+    request: Duration::from_secs(30),
+    stream_idle: Duration::from_secs(30),
+};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Rows by main and sub revision: whether it is a deletion, and the value.
@@ -50,9 +56,7 @@ impl World {
     }
 
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::connect_lazy(&self.url(), None, Timeouts::default())
-            .unwrap()
-            .within(Duration::from_secs(10))
+        Endpoint::connect_lazy(&self.url(), None, PATIENT).unwrap()
     }
 
     /// Ends etcd at once and starts it again on the same data.

@@ -13,7 +13,7 @@ use crate::ours::{Ours, served};
 use crate::source::Source;
 
 const LEASE: i64 = 7;
-const SECONDS: i64 = 5;
+const SECONDS: i64 = 15;
 const KEEP_EVERY: Duration = Duration::from_millis(250);
 
 fn has(client: &Client, key: &str) -> bool {

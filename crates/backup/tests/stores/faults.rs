@@ -9,6 +9,8 @@ use crate::conformance::{names, noise, trouble};
 use crate::{hasty, open_with};
 
 const MIB: usize = 1 << 20;
+/// Longer than what gives up by itself takes, for a machine that has other things to do.
+const IN_TIME: Duration = Duration::from_secs(60);
 const BUSY: Fault = Fault::Answer {
     status: 503,
     code: "SlowDown",
@@ -24,8 +26,18 @@ pub async fn everything(server: &StoreServer) {
     unknown_outcomes(&proxy, &store).await;
     cut_while_uploading(&proxy, &store).await;
     slow(&proxy, &store).await;
-    let store = open_with(&url, &hasty()).await;
-    outage(&proxy, &store).await;
+    outage(&proxy, &open_with(&url, &hasty()).await).await;
+    assert_eq!(
+        store.get("slow", 1000).await.unwrap(),
+        noise(1000, 8),
+        "it is well again"
+    );
+    // Few tries, for what is to fail; all the time in the world, for what is not.
+    let few_tries = StoreOptions {
+        tries: 3,
+        ..StoreOptions::default()
+    };
+    outage_while_uploading(&proxy, &open_with(&url, &few_tries).await).await;
     told_no(&proxy, &store).await;
 }
 
@@ -156,8 +168,6 @@ async fn slow(proxy: &Proxy, store: &Store) {
 
 /// An outage that lasts longer than the patience is an error, and nobody waits longer than agreed.
 async fn outage(proxy: &Proxy, store: &Store) {
-    // More than the patience itself, for a machine that has other things to do.
-    let limit = Duration::from_secs(60);
     for fault in [Fault::Refuse, Fault::Hang, BUSY] {
         let wanted = if fault == BUSY {
             Trouble::Throttled
@@ -177,12 +187,15 @@ async fn outage(proxy: &Proxy, store: &Store) {
             assert_eq!(trouble(created), wanted, "{fault:?}");
             assert_eq!(trouble(listed), wanted, "{fault:?}");
         };
-        tokio::time::timeout(limit, calls)
+        tokio::time::timeout(IN_TIME, calls)
             .await
             .expect("an error in time");
     }
     proxy.heal();
-    // Nothing goes out any more, so nothing more may come in than memory was agreed for.
+}
+
+/// Nothing goes out any more, so nothing more may come in than memory was agreed for.
+async fn outage_while_uploading(proxy: &Proxy, store: &Store) {
     let mut upload = store.upload("up/never").await.unwrap();
     upload.write(noise(12 * MIB, 10)).await.unwrap();
     proxy.set(Fault::Refuse);
@@ -195,7 +208,7 @@ async fn outage(proxy: &Proxy, store: &Store) {
             }
         }
     };
-    let failed = tokio::time::timeout(limit, failed)
+    let failed = tokio::time::timeout(IN_TIME, failed)
         .await
         .expect("an error in time");
     assert_eq!(failed, Trouble::Unreachable);
@@ -203,11 +216,6 @@ async fn outage(proxy: &Proxy, store: &Store) {
     assert!(taken <= 8 + 24, "{taken} MiB");
     proxy.heal();
     assert_eq!(trouble(store.head("up/never").await), Trouble::Missing);
-    assert_eq!(
-        store.get("slow", 1000).await.unwrap(),
-        noise(1000, 8),
-        "it is well again"
-    );
 }
 
 /// Refusals that no patience helps against come at once, and are told apart.

@@ -58,6 +58,11 @@ impl Archived {
         self.proxy.set(Fault::Latency(Duration::from_millis(100)));
     }
 
+    /// From now on no answer comes: a restore that has begun does not end.
+    fn hold(&self) {
+        self.proxy.set(Fault::Hang);
+    }
+
     fn data_dir(&self) -> PathBuf {
         self.sandbox.path("out/etcd")
     }
@@ -138,12 +143,15 @@ fn stopped_half_way_a_restore_leaves_nothing() {
             .spawn()
             .unwrap();
         until("the restore begins", || archived.growing().exists());
+        archived.hold();
         let readers = archived.readers();
         assert!(
             readers.len() == 1 && readers[0]["who"].as_str().unwrap().starts_with("restore"),
             "{readers:?}"
         );
         signal(&child, name);
+        // What it says to the archive in the end is answered again.
+        archived.slow();
         let run = told(child.wait_with_output().unwrap());
         assert_eq!(run.code, 1, "{name}: {run:?}");
         let lines: Vec<&str> = run.err.lines().collect();
@@ -188,16 +196,33 @@ fn a_disk_that_is_full_or_fills_up_is_told() {
     // It cannot: something else takes the room while the restore is at work.
     archived.slow();
     let out = archived.sandbox.path("out");
+    let [begun, held, full] = ["begun", "held", "full"].map(|name| archived.sandbox.path(name));
     let script = format!(
         "restore & pid=$!\n\
          for turn in {{1..3000}}; do [ -e {db} ] && break; kill -0 $pid || break; sleep 0.02; done\n\
          [ -e {db} ] || exit 91\n\
+         touch {begun}\n\
+         for turn in {{1..3000}}; do [ -e {held} ] && break; sleep 0.02; done\n\
+         [ -e {held} ] || exit 92\n\
          cat /dev/zero > {out}/fill 2>/dev/null\n\
+         touch {full}\n\
          wait $pid; code=$?; rm {out}/fill",
         db = archived.growing().display(),
         out = out.display(),
+        begun = begun.display(),
+        held = held.display(),
+        full = full.display(),
     );
-    let (run, left) = archived.on_a_disk(64, &archived.restore(&archived.by_proxy), &script);
+    let (run, left) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("the restore begins", || begun.exists());
+            archived.hold();
+            std::fs::write(&held, "").unwrap();
+            until("the disk is full", || full.exists());
+            archived.slow();
+        });
+        archived.on_a_disk(64, &archived.restore(&archived.by_proxy), &script)
+    });
     run.fails(1, &["cannot write", "No space left on device"]);
     assert_eq!(left, "");
     assert!(archived.readers().is_empty());

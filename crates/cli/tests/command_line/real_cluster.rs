@@ -124,9 +124,22 @@ fn spawn(sandbox: &Sandbox, cache: &PathBuf) -> (Child, Receiver<String>) {
 
 /// Nobody has to say which member, or with which certificates.
 fn a_follower_is_saved(up: &Up) {
-    let saved: Value =
-        serde_json::from_str(up.run(&["snapshot", "save", "etcd.db", "-o", "json"]).succeeds()).unwrap();
-    let status = up.status();
+    let leaders = |status: &Value| -> Vec<Value> {
+        let members = status["members"].as_array().unwrap().iter();
+        let leaders = members.filter(|member| member["leader"] == true);
+        leaders.map(|member| member["name"].clone()).collect()
+    };
+    // One that leads only since is not the one that was chosen among.
+    let (saved, status) = await_that("a member is saved and the leader stays the same", LIMIT, || {
+        let before = leaders(&up.status());
+        let saved = up.run(&["snapshot", "save", "etcd.db", "-o", "json"]);
+        let saved: Value = serde_json::from_str(saved.succeeds()).unwrap();
+        let status = up.status();
+        match before.len() == 1 && before == leaders(&status) {
+            true => Ok((saved, status)),
+            false => Err(format!("{before:?} led before {status}")),
+        }
+    });
     let members = status["members"].as_array().unwrap();
     let asked = members.iter().find(|member| member["name"] == saved["member"]);
     assert!(

@@ -1,11 +1,10 @@
 //! First start, restarts, versions: what a member goes through when nothing is lost.
 
-use std::process::Stdio;
-
 use quorate_core::model::{ClusterId, FirstStart, MemberId};
 use quorate_datadir::{Attempt, Look};
 use quorate_pod::contract::Found;
 use quorate_pod::{GoAhead, How, Started};
+use quorate_testkit::Start;
 
 use crate::pod::{Slot, etcd, etcds, eventually};
 
@@ -188,21 +187,11 @@ fn a_member_is_settled_and_what_it_could_replay_is_foretold() {
 fn data_of_the_older_operator_is_taken_over() {
     let slot = Slot::new();
     let older = etcd(5);
-    let mut command = std::process::Command::new(&older.path);
-    command.arg("--data-dir").arg(slot.volume()).arg("--name=c-0");
-    command.args([
-        "--listen-client-urls=http://127.0.0.1:0",
-        "--advertise-client-urls=http://127.0.0.1:1",
-    ]);
-    command.args([
-        "--listen-peer-urls=http://127.0.0.1:0",
-        "--initial-cluster=c-0=http://localhost:2380",
-    ]);
-    let mut running = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let running = Start {
+        name: "c-0".to_owned(),
+        ..Start::new(&older.version.to_string(), &slot.volume())
+    };
+    let running = running.spawn();
     let pod = slot.pod(&older, "c1");
     let wal = slot.volume().join("member/wal");
     // A log without entries is no data yet: etcd makes the file before it writes the first of them.
@@ -215,8 +204,7 @@ fn data_of_the_older_operator_is_taken_over() {
     assert!(matches!(&report.volume, Found::Unknown { why } if why.contains("still in use")));
     pod.is_held_up(1, "still in use");
     assert!(wal.exists(), "nothing is moved from under it");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.kill();
     let report = pod.look();
     assert!(
         report.fresh_id && report.fired && matches!(report.volume, Found::Data { .. }),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// For calls that must succeed: no deadline that a busy machine could miss.
-const TIMEOUTS: Timeouts = Timeouts {
+pub const PATIENT: Timeouts = Timeouts {
     connect: Duration::from_secs(10),
     request: Duration::from_secs(30),
     stream_idle: Duration::from_secs(30),
@@ -124,11 +124,11 @@ impl Member {
     }
 
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::connect_lazy(&self.url, None, TIMEOUTS).unwrap()
+        Endpoint::connect_lazy(&self.url, None, PATIENT).unwrap()
     }
 
     pub fn secure_endpoint(&self, tls: &Tls) -> Endpoint {
-        Endpoint::connect_lazy(&self.url, Some(tls), TIMEOUTS).unwrap()
+        Endpoint::connect_lazy(&self.url, Some(tls), PATIENT).unwrap()
     }
 
     pub fn target(&self) -> Target {

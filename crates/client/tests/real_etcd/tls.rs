@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use quorate_client::{Endpoint, Identity, IdentityFiles, Outcome, Refusal, Timeouts, Tls, TlsFiles};
+use quorate_client::{Endpoint, Identity, IdentityFiles, Outcome, Refusal, Tls, TlsFiles};
 use quorate_testkit::versions;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 
-use crate::member::{Plan, eventually};
+use crate::member::{PATIENT, Plan, eventually};
 
 struct Ca(CertifiedIssuer<'static, KeyPair>);
 
@@ -76,7 +76,7 @@ async fn verified_on_both_sides() {
             .unwrap_or_else(|error| panic!("{}: {}\n{}", version, error.chain(), member.log()));
 
         let by_name = member.url.replace("127.0.0.1", "localhost");
-        let by_name = Endpoint::connect_lazy(&by_name, Some(&good), Timeouts::default()).unwrap();
+        let by_name = Endpoint::connect_lazy(&by_name, Some(&good), PATIENT).unwrap();
         by_name.status().await.unwrap();
         let named = member.secure_endpoint(&good.clone().with_server_name("localhost"));
         named.status().await.unwrap();

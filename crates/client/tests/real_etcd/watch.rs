@@ -6,7 +6,7 @@ use quorate_client::{
 };
 use quorate_testkit::{minor, newest, versions};
 
-use crate::member::{Member, PATIENCE, Plan, eventually};
+use crate::member::{Member, PATIENCE, PATIENT, Plan, eventually};
 
 const MANY: usize = 100_000;
 
@@ -180,7 +180,7 @@ async fn leases(endpoint: &Endpoint) {
     let from = endpoint.put(b"leased/none", b"").await.unwrap() + 1;
     let mut watching = endpoint.watch(from, Cut::Here).await.unwrap();
     let long = endpoint.lease_grant(0, 1000).await.unwrap();
-    // Short, but not so short that a busy machine ends it before its keys are written.
+    // Short, and kept alive until its keys are written.
     let short = endpoint.lease_grant(4711, 5).await.unwrap();
     assert_eq!(short, 4711);
     let term = endpoint.lease_term(long).await.unwrap().unwrap();
@@ -196,6 +196,7 @@ async fn leases(endpoint: &Endpoint) {
     assert_eq!(endpoint.lease_keep_alive(long).await.unwrap(), Some(1000));
 
     for (key, lease) in [("leased/b", short), ("leased/c", long), ("leased/a", short)] {
+        assert_eq!(endpoint.lease_keep_alive(short).await.unwrap(), Some(5));
         endpoint.put_leased(key.as_bytes(), b"1", lease).await.unwrap();
     }
     let mut leases = Vec::new();
@@ -304,10 +305,8 @@ async fn restart(member: &mut Member) {
     let mut watching = endpoint.watch(first, Cut::Here).await.unwrap();
     assert_eq!(up_to(&mut watching, first).await.len(), 1);
     member.kill();
-    let error = tokio::time::timeout(PATIENCE, watching.next())
-        .await
-        .unwrap()
-        .unwrap_err();
+    let ended = tokio::time::timeout(PATIENCE, watching.next()).await;
+    let error = ended.expect("a watch ends with its member").unwrap_err();
     assert_eq!(error.refusal(), Refusal::Disconnected, "{}", error.chain());
     member.start();
     // It goes on at a revision that is still to come.
@@ -321,8 +320,12 @@ async fn restart(member: &mut Member) {
 #[tokio::test]
 async fn a_quiet_member_is_not_a_silent_one() {
     let member = Plan::new(&newest("3.6")).single().await;
-    // With the timeouts that users have: a busy member may take seconds to answer, and is not silent for that.
-    let endpoint = Endpoint::connect_lazy(&member.url, None, Timeouts::default()).unwrap();
+    // Silence is what it is to users: a busy member may take seconds to answer, and is not silent for that.
+    let timeouts = Timeouts {
+        stream_idle: Timeouts::default().stream_idle,
+        ..PATIENT
+    };
+    let endpoint = Endpoint::connect_lazy(&member.url, None, timeouts).unwrap();
     let revision = endpoint.put(b"silence", b"").await.unwrap();
     let mut watching = endpoint.watch(revision, Cut::Here).await.unwrap();
     assert_eq!(up_to(&mut watching, revision).await.len(), 1);
@@ -339,7 +342,8 @@ async fn a_quiet_member_is_not_a_silent_one() {
     });
     let error = ended.await;
     member.server().resume();
-    assert_eq!(error.unwrap().refusal(), Refusal::DeadlineExceeded);
+    let error = error.expect("a watch on a silent member ends");
+    assert_eq!(error.refusal(), Refusal::DeadlineExceeded, "{}", error.chain());
 }
 
 #[tokio::test]

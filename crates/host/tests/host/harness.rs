@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
 use quorate_host::etcd::find::default_cache;
 use quorate_host::{Error, Event, Options, Status, control, supervise};
 use quorate_testkit::{ClusterSlot, Ports, await_that_async, versions};
@@ -14,6 +15,13 @@ use tokio::task::JoinHandle;
 
 /// How long anything may take in these tests.
 pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// For calls that must succeed: no deadline that a busy machine could miss.
+const PATIENT: Timeouts = Timeouts {
+    connect: Duration::from_secs(10),
+    request: Duration::from_secs(30),
+    stream_idle: Duration::from_secs(30),
+};
 
 /// The newest etcd in the cache.
 pub fn newest() -> String {
@@ -242,11 +250,14 @@ impl Up {
     /// Stops it as Ctrl-C would.
     pub async fn down(mut self) {
         drop(self.stop.take());
-        tokio::time::timeout(PATIENCE, self.task)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
+        self.ended("it stops when it is told to").await.unwrap();
+    }
+
+    async fn ended(self, what: &str) -> Result<(), Error> {
+        let ended = tokio::time::timeout(PATIENCE, self.task).await;
+        let ended =
+            ended.unwrap_or_else(|_| panic!("waited {PATIENCE:?} and it is still not so that {what}"));
+        ended.expect("the supervisor does not panic")
     }
 
     /// Ends it as kill -9 would: its members live on.
@@ -257,11 +268,7 @@ impl Up {
 
     /// Waits until it fails.
     pub async fn failure(self) -> Error {
-        tokio::time::timeout(PATIENCE, self.task)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap_err()
+        self.ended("it fails by itself").await.unwrap_err()
     }
 }
 
@@ -274,6 +281,22 @@ pub fn kill(pid: u32) {
 /// The processes of all members.
 pub fn pids(status: &Status) -> BTreeSet<u32> {
     status.members.iter().filter_map(|member| member.pid).collect()
+}
+
+/// The first member, for calls that must succeed.
+pub fn first_member(status: &Status) -> Endpoint {
+    let tls = status.certs.clone().map(|certs| {
+        let identity = Some(IdentityFiles {
+            cert: certs.cert,
+            key: certs.key,
+        });
+        let files = TlsFiles {
+            ca: certs.ca,
+            identity,
+        };
+        Tls::from_files(&files).expect("the files of the cluster")
+    });
+    Endpoint::connect_lazy(&status.members[0].client_url, tls.as_ref(), PATIENT).unwrap()
 }
 
 /// Runs one test on the kind of runtime that the program uses.

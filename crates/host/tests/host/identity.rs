@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
 use quorate_host::Status;
 
-use crate::harness::{Place, newest, run};
+use crate::harness::{Place, first_member, newest, run};
 
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").args([from, to]).status();
@@ -49,18 +48,7 @@ fn told(place: &Place, part: &str) -> bool {
 }
 
 async fn put(status: &Status, keys: u32) {
-    let tls = status.certs.clone().map(|certs| {
-        let files = TlsFiles {
-            ca: certs.ca,
-            identity: Some(IdentityFiles {
-                cert: certs.cert,
-                key: certs.key,
-            }),
-        };
-        Tls::from_files(&files).unwrap()
-    });
-    let url = &status.members[0].client_url;
-    let endpoint = Endpoint::connect_lazy(url, tls.as_ref(), Timeouts::default()).unwrap();
+    let endpoint = first_member(status);
     for key in 0..keys {
         endpoint
             .put(format!("key-{key}").as_bytes(), &[7; 100_000])

@@ -1,9 +1,9 @@
 //! An etcd whose user has enabled authentication, without TLS: quorate says what it needs, and goes on once it has it.
 
-use quorate_client::{Credentials, Endpoint, Timeouts};
+use quorate_client::Credentials;
 use quorate_testkit::versions;
 
-use crate::harness::{Place, run};
+use crate::harness::{Place, first_member, run};
 
 #[test]
 fn with_authentication_enabled_it_says_what_it_needs_and_then_goes_on_managing() {
@@ -20,7 +20,7 @@ async fn goes_on_managing(version: &str) {
     let before = place.until_ready().await;
     let url = &before.members[0].client_url;
     assert!(url.starts_with("http://"), "{url}");
-    let etcd = Endpoint::connect_lazy(url, None, Timeouts::default()).unwrap();
+    let etcd = first_member(&before);
     let root = Credentials {
         user: "root".to_owned(),
         password: "hunter2".to_owned(),

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
+use quorate_client::Refusal;
 
-use crate::harness::{Place, kill, newest, pids, run};
+use crate::harness::{Place, first_member, kill, newest, pids, run};
 
 #[test]
 fn a_killed_member_is_started_again() {
@@ -181,25 +181,19 @@ fn an_alarm_is_shown_for_as_long_as_it_lasts() {
             place.edit_manifest("\n  host:", "\n  quota: 2Mi\n  host:");
             let up = place.up();
             let status = place.until_ready().await;
-            let certs = status.certs.clone().expect("TLS is the default");
-            let tls = Tls::from_files(&TlsFiles {
-                ca: certs.ca,
-                identity: Some(IdentityFiles {
-                    cert: certs.cert,
-                    key: certs.key,
-                }),
-            });
-            let member = &status.members[0];
-            let tls = tls.expect("the files of the cluster");
-            let endpoint =
-                Endpoint::connect_lazy(&member.client_url, Some(&tls), Timeouts::default()).unwrap();
+            assert!(status.certs.is_some(), "TLS is the default");
+            let (member, endpoint) = (&status.members[0], first_member(&status));
             let value = vec![7; 500_000];
             // etcd counts what it has committed, a tenth of a second later.
             for n in 0.. {
-                assert!(n < 1000, "{version}: the quota holds 2 MiB");
-                if endpoint.put(format!("key-{n}").as_bytes(), &value).await.is_err() {
+                let put = endpoint.put(format!("key-{n}").as_bytes(), &value).await;
+                if put
+                    .as_ref()
+                    .is_err_and(|error| error.refusal() == Refusal::NoSpace)
+                {
                     break;
                 }
+                assert!(n < 1000, "{version}: the quota holds 2 MiB: {put:?}");
             }
             let shown = place
                 .until("the alarm", |s| s.blocks.iter().any(|b| b.reason == "NoSpace"))

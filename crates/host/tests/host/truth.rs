@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
-use quorate_client::{Endpoint, IdentityFiles, Timeouts, Tls, TlsFiles};
 use quorate_host::Status;
 use quorate_testkit::await_that_async;
 
-use crate::harness::{PATIENCE, Place, kill, newest, pids, run};
+use crate::harness::{PATIENCE, Place, first_member, kill, newest, pids, run};
 
 fn blocked_by(status: &Status, reason: &str) -> bool {
     status.blocks.iter().any(|block| block.reason == reason)
@@ -17,20 +17,6 @@ fn blocked_by(status: &Status, reason: &str) -> bool {
 fn process(status: &Status) -> rustix::process::Pid {
     let pid = status.members[0].pid.and_then(|pid| i32::try_from(pid).ok());
     pid.and_then(rustix::process::Pid::from_raw).expect("it runs")
-}
-
-fn endpoint(status: &Status) -> Endpoint {
-    let certs = status.certs.clone().expect("TLS is the default");
-    let identity = Some(IdentityFiles {
-        cert: certs.cert,
-        key: certs.key,
-    });
-    let tls = Tls::from_files(&TlsFiles {
-        ca: certs.ca,
-        identity,
-    })
-    .expect("the files of the cluster");
-    Endpoint::connect_lazy(&status.members[0].client_url, Some(&tls), Timeouts::default()).unwrap()
 }
 
 /// Writes until there is no room.
@@ -55,7 +41,7 @@ fn a_full_disk_is_shown_with_what_is_dead_and_heals_once_there_is_room() {
         // At once, while etcd still runs.
         let full = place.status();
         assert!(blocked_by(&full, "DiskFull") && !full.ready, "{full:#?}");
-        let etcd = endpoint(&before);
+        let etcd = first_member(&before).within(Duration::from_secs(2));
         let value = vec![7; 1 << 20];
         await_that_async("etcd ends for lack of room", PATIENCE, async || {
             let _ = etcd.put(b"key", &value).await;

@@ -92,6 +92,7 @@ impl Start {
             .expect("addresses are chosen before the start");
         let Addresses { client, peer } = addresses;
         let alone = format!("{}={peer}", self.name);
+        let cluster = self.initial_cluster.as_ref().unwrap_or(&alone);
         let mut command = Command::new(binary(&self.version, "etcd"));
         command
             .env_clear()
@@ -101,12 +102,9 @@ impl Start {
             .arg(format!("--advertise-client-urls={client}"))
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!(
-                "--initial-cluster={}",
-                self.initial_cluster.as_ref().unwrap_or(&alone)
-            ))
+            .arg(format!("--initial-cluster={cluster}"))
             .args(["--initial-cluster-state=new", "--logger=zap", "--bcrypt-cost=4"])
-            .args(["--heartbeat-interval=50", "--election-timeout=500"])
+            .args(raft_timers(cluster))
             .args(&self.flags);
         command
     }
@@ -136,6 +134,15 @@ impl Start {
         let mut server = self.spawn();
         server.await_serving();
         server
+    }
+}
+
+/// A member alone elects itself as soon as its time has come, and nobody takes that from it. Where others vote, a leader
+/// stands only as long as a busy machine delivers its heartbeats in time.
+fn raft_timers(initial_cluster: &str) -> [&'static str; 2] {
+    match initial_cluster.contains(',') {
+        true => ["--heartbeat-interval=100", "--election-timeout=1000"],
+        false => ["--heartbeat-interval=50", "--election-timeout=500"],
     }
 }
 
