@@ -16,7 +16,7 @@ sim         | crates/core/src crates/pod/src crates/sim/src | cargo run -q --pro
 sim-kube    | $KUBE_CODE crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- kube --seeds 20000
 guards      | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- guards
 exhaustive  | crates/core/src crates/sim/src | cargo run -q --profile sim -p quorate-sim --bin qsim -- exhaustive
-conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/host/conformance.rs | QUORATE_SCRIPTS=200 QUORATE_CLUSTERS=16 cargo xtask suite e2e-host --log soak --show --minutes 60 host::conformance
+conformance | crates/client/src crates/sim/src/etcd.rs crates/sim/src/etcd tests/src/conformance.rs tests/src/conformance tests/tests/host/conformance.rs | QUORATE_SCRIPTS=200 QUORATE_CLUSTERS=16 QUORATE_TEST_CLUSTERS=16 cargo xtask suite e2e-host --log soak --show --minutes 60 host::conformance
 kill-rounds | $HOST_CODE $CLIENTS tests/tests/host/kill_rounds.rs | QUORATE_ROUNDS=50 cargo xtask suite e2e-host --log soak --show --minutes 60 host::kill_rounds
 resize      | $HOST_CODE $CLIENTS tests/tests/host/resize.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --minutes 60 host::resize
 upgrade     | $HOST_CODE $CLIENTS tests/tests/host/upgrade.rs | QUORATE_FULL=1 cargo xtask suite e2e-host --log soak --show --minutes 60 --jobs 1 host::upgrade

@@ -10,5 +10,6 @@ pub mod model;
 pub mod net;
 pub mod real;
 pub mod script;
+pub mod standing;
 pub mod suite;
 pub mod trace;

@@ -14,6 +14,7 @@ use quorate_client::Endpoint;
 
 use super::members::{Ages, Looks, Members, peer_url, place_of};
 use super::script::{Action, Ask, Place, Script, Who};
+use super::standing::{Disturbed, Raced, Standing};
 use super::trace::{Answer, Did, Step, Trace};
 use crate::etcd::minor;
 
@@ -29,7 +30,8 @@ const SETTLE: Duration = Duration::from_secs(150);
 const LEADERLESS: Duration = Duration::from_secs(60);
 /// A half-open connection that has nothing to send is noticed by a keepalive, sent every 30 s.
 const HALF_OPEN: Duration = Duration::from_secs(36);
-/// etcd makes ids from URL and second: the same URL must not be added twice in one.
+/// etcd makes ids from URL and second: the same URL must not be added twice in one, or the second is refused like one
+/// that was removed.
 const BETWEEN_ADDS: Duration = Duration::from_millis(1_100);
 /// An id that no member has.
 pub const NOBODY: u64 = 0xdead;
@@ -53,20 +55,6 @@ impl From<String> for Unsettled {
         Unsettled { why, stuck: false }
     }
 }
-
-/// etcd lost a race with itself: a message that it tried to send before a cut was healed failed after the streams to
-/// that peer were made anew, and marked the peer inactive; nothing marks it active again while the streams last. What
-/// such a cluster answers depends on which message that was, so that the script is run again.
-#[derive(Debug)]
-pub struct Raced(String);
-
-impl std::fmt::Display for Raced {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "etcd took a peer in reach for lost: {}", self.0)
-    }
-}
-
-impl std::error::Error for Raced {}
 
 /// A member of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +85,8 @@ pub struct Real {
     /// Whether this etcd gives up a silent connection after 5 s, and not only when TCP does.
     notices_silence: bool,
     ages: Ages,
+    /// How the quorum looked when the last step was over; `None` if there was none.
+    stood: Option<Standing>,
     last_add: Option<Instant>,
     trace: Trace,
 }
@@ -121,6 +111,7 @@ impl Real {
             leaderless: false,
             notices_silence: minor(version) == 4,
             ages: Ages::default(),
+            stood: None,
             last_add: None,
             trace: Trace::default(),
         };
@@ -171,9 +162,9 @@ impl Real {
             let first = first.clone();
             writers.spawn(async move {
                 for _ in 0..WRITES / 8 {
-                    first.put(format!("k{n}").as_bytes(), b"v").await?;
+                    written(&first, &format!("k{n}")).await?;
                 }
-                Ok::<(), quorate_client::Error>(())
+                anyhow::Ok(())
             });
         }
         while let Some(written) = writers.join_next().await {
@@ -279,13 +270,14 @@ impl Real {
                 if let Some(last) = self.last_add {
                     tokio::time::sleep(BETWEEN_ADDS.saturating_sub(last.elapsed())).await;
                 }
-                self.last_add = Some(Instant::now());
                 let urls = [peer_url(place)];
                 let added = if matches!(ask, Ask::AddLearner(_)) {
                     endpoint.member_add_learner(&urls).await
                 } else {
                     endpoint.member_add_voter(&urls).await
                 };
+                // The member that was asked made the id, at some time before it answered.
+                self.last_add = Some(Instant::now());
                 added.map(|added| added.members)
             }
             Ask::Promote(who) => endpoint.member_promote(self.id(who)).await,
@@ -328,9 +320,10 @@ impl Real {
             .find(|i| i.iter().filter(|m| !m.learner).count() > voters / 2)
     }
 
-    /// Why the cluster is not yet where it must end up; and its leader if it is.
-    fn unsettled(&self, looks: &BTreeMap<Place, Looks>) -> Result<Option<Place>, Unsettled> {
+    /// Why the cluster is not yet where it must end up, when it began to settle at `began`; and its leader if it is.
+    fn unsettled(&self, looks: &BTreeMap<Place, Looks>, began: Instant) -> Result<Option<Place>, Unsettled> {
         let running: Vec<Place> = looks.keys().copied().collect();
+        let now = Instant::now();
         let quorum = self.quorum(&running);
         let majority: Vec<Place> = quorum.iter().flatten().map(|m| m.place).collect();
         let mut leaders = BTreeSet::new();
@@ -384,11 +377,13 @@ impl Real {
                 // keeps counting it when they are gone; that it lost a peer shows all the same.
                 let lost = !expected && connected.lost > 0 && self.joined.contains(place);
                 if connected.active != expected && !lost {
-                    let stuck = expected && connected.lost > 0 && self.ages.age(*place, peer.id) > STUCK;
+                    // A peer that was down for long is in reach only since this step.
+                    let since = self.ages.age(*place, peer.id, now).min(now - began);
+                    let stuck = expected && connected.lost > 0 && since > STUCK;
                     let why = format!("{place} to {}: connected {}", peer.place, connected.active);
                     return Err(Unsettled { why, stuck });
                 }
-                if expected && self.ages.age(*place, peer.id) < HEALTHY_AFTER {
+                if expected && self.ages.age(*place, peer.id, now) < HEALTHY_AFTER {
                     return Err(format!("{place} to {}: connected just now", peer.place).into());
                 }
             }
@@ -420,27 +415,62 @@ impl Real {
         let endpoint = self.members.endpoint(leader)?;
         let began = Instant::now();
         // A leader that has just lost or found a follower may let one time out.
-        while let Err(error) = endpoint.put(b"healed", b"v").await {
-            if began.elapsed() > SETTLE {
-                return Err(error).context("write after a heal");
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        written(&endpoint, "healed").await.context("after a heal")?;
         loop {
-            let index = endpoint.status().await?.raft_index;
+            let index = endpoint.status().await.map(|s| s.raft_index);
             let looks = self.members.look().await?;
             let quorum = self.quorum(&looks.keys().copied().collect::<Vec<_>>());
             let has = |m: &Listed| {
                 let status = looks.get(&m.place).and_then(|l| l.status.as_ref());
-                status.is_some_and(|s| s.raft_index >= index)
+                let index = index.as_ref().ok();
+                status.is_some_and(|s| index.is_some_and(|index| s.raft_index >= *index))
             };
             if quorum.iter().flatten().all(has) {
                 return Ok(());
             }
             if began.elapsed() > SETTLE {
-                bail!("not settled: a write does not arrive everywhere");
+                bail!("not settled: a write does not arrive everywhere (the leader is at {index:?})");
             }
             tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// How the quorum looks, and who is in it.
+    fn standing(&self, looks: &BTreeMap<Place, Looks>) -> (Option<Standing>, Vec<(Place, u64)>) {
+        let quorum = self.quorum(&looks.keys().copied().collect::<Vec<_>>());
+        let members: Vec<(Place, u64)> = quorum.iter().flatten().map(|m| (m.place, m.id)).collect();
+        (Standing::of(&members, looks), members)
+    }
+
+    /// Fails if something changed since `before` that this step was no cause of.
+    fn undisturbed(
+        &self,
+        before: Option<&Standing>,
+        did: &Did,
+        looks: &BTreeMap<Place, Looks>,
+    ) -> anyhow::Result<()> {
+        let (now, members) = self.standing(looks);
+        let why = before
+            .zip(now)
+            .and_then(|(before, now)| now.disturbed_since(before, did, &members));
+        why.map_or(Ok(()), |why| Err(Disturbed(why).into()))
+    }
+
+    /// The list as the cluster has it.
+    async fn listed(&self, leader: Place) -> anyhow::Result<BTreeMap<Place, bool>> {
+        let endpoint = self.members.endpoint(leader)?;
+        let began = Instant::now();
+        loop {
+            match endpoint.member_list_linearizable().await {
+                Ok(list) => {
+                    let row = |m: &quorate_client::Member| place_of(&m.peer_urls).map(|p| (p, m.is_learner));
+                    return Ok(list.members.iter().filter_map(row).collect());
+                }
+                Err(error) if began.elapsed() > SETTLE => {
+                    return Err(error).context("the leader does not return the list");
+                }
+                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
         }
     }
 
@@ -465,8 +495,9 @@ impl Real {
         if did == Did::Healed && std::mem::take(&mut self.half_open) {
             self.half_open_until = Some(began + HALF_OPEN);
         }
+        let before = self.stood.take();
         let patience = if self.leaderless {
-            LEADERLESS / 4
+            LEADERLESS / 2
         } else {
             LEADERLESS
         };
@@ -477,12 +508,14 @@ impl Real {
             }
             for (place, looks) in &looks {
                 for (id, connection) in looks.connections.iter().flatten() {
-                    self.ages.note(*place, *id, *connection);
+                    self.ages.note(*place, *id, *connection, Instant::now());
                 }
             }
-            match self.unsettled(&looks) {
+            self.undisturbed(before.as_ref(), &did, &looks)?;
+            match self.unsettled(&looks, began) {
                 Ok(leader) if self.half_open_until.is_none_or(|until| Instant::now() > until) => {
                     self.leaderless = false;
+                    self.stood = self.standing(&looks).0;
                     break leader;
                 }
                 Ok(_) => tokio::time::sleep(LOOK_EVERY * 3).await,
@@ -508,19 +541,10 @@ impl Real {
         }
         let list = match leader {
             None => None,
-            Some(place) => {
-                let found = self.members.endpoint(place)?.member_list_linearizable().await;
-                if let Err(error) = &found
-                    && error.refusal() == quorate_client::Refusal::LeaderChanged
-                {
-                    // A busy machine lost a heartbeat just now: not what the script is about.
-                    return Err(Raced("leadership changed while the list was read".to_owned()).into());
-                }
-                let members = found.context("the leader does not tell the list")?.members;
-                let row = |m: &quorate_client::Member| place_of(&m.peer_urls).map(|p| (p, m.is_learner));
-                Some(members.iter().filter_map(row).collect::<BTreeMap<_, _>>())
-            }
+            Some(place) => Some(self.listed(place).await?),
         };
+        let looks = self.members.look().await?;
+        self.undisturbed(self.stood.as_ref(), &Did::Nothing, &looks)?;
         let expected: BTreeMap<Place, bool> = self.list.iter().map(|m| (m.place, m.learner)).collect();
         if list.as_ref().is_some_and(|list| *list != expected) {
             bail!("the list became {list:?} and should be {expected:?}: {answer:?} was no true answer");
@@ -535,6 +559,18 @@ impl Real {
         });
         Ok(())
     }
+}
+
+/// Writes a key, again until it is acknowledged.
+async fn written(endpoint: &Endpoint, key: &str) -> anyhow::Result<()> {
+    let began = Instant::now();
+    while let Err(error) = endpoint.put(key.as_bytes(), b"v").await {
+        if began.elapsed() > SETTLE {
+            return Err(error).with_context(|| format!("write {key}"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
 }
 
 fn at(members: &[Listed], place: Place) -> Vec<Listed> {
