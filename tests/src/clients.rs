@@ -11,6 +11,12 @@ use tokio::task::JoinSet;
 
 use crate::history::{Ask, Entry, Found, History, Told};
 
+/// For a single question that must be answered: a busy machine may take longer than the product waits.
+pub const PATIENT: Timeouts = Timeouts {
+    connect: Duration::from_secs(10),
+    request: Duration::from_secs(30),
+    stream_idle: Duration::from_secs(30),
+};
 /// How many keys they share.
 const KEYS: u64 = 8;
 /// How often the last read of a key is tried.

@@ -36,6 +36,9 @@ spec:
     )
 }
 
+/// How long etcdctl waits in a pod. Its own five seconds are short for a busy machine, and many callers ask once.
+const PATIENTLY: &str = "--command-timeout=60s";
+
 /// For etcdctl in a member's pod, with the member's own certificate.
 const WITH_CERTIFICATES: [&str; 4] = [
     "--endpoints=https://localhost:2379",
@@ -159,15 +162,7 @@ impl<'a> KubeCluster<'a> {
     pub fn etcdctl(&self, args: &[&str]) -> Output {
         let pod = self.pod(&format!("{}-0", self.name)).unwrap_or_default();
         let name = text(&pod["metadata"]["name"]);
-        let before = [
-            "exec",
-            &name,
-            "-c",
-            "etcd",
-            "--",
-            "etcdctl",
-            "--command-timeout=5s",
-        ];
+        let before = ["exec", &name, "-c", "etcd", "--", "etcdctl", PATIENTLY];
         let volumes = pod["spec"]["volumes"].as_array();
         let encrypted = volumes.is_some_and(|all| all.iter().any(|v| v["name"] == "certs"));
         let tls: &[&str] = if encrypted { &WITH_CERTIFICATES } else { &[] };
@@ -253,7 +248,8 @@ impl<'a> KubeCluster<'a> {
             .filter_map(|pod| {
                 let pod = text(&pod["metadata"]["name"]);
                 let ask = [
-                    "exec", &pod, "-c", "etcd", "--", "etcdctl", "endpoint", "status", "-w", "json",
+                    "exec", &pod, "-c", "etcd", "--", "etcdctl", PATIENTLY, "endpoint", "status", "-w",
+                    "json",
                 ];
                 let answer = self.namespace.kubectl(&ask);
                 let answer: Value = serde_json::from_slice(&answer.stdout).ok()?;

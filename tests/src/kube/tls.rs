@@ -5,11 +5,12 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use quorate_client::{Address, Endpoint, Port, Timeouts, Tls, prove};
+use quorate_client::{Address, Endpoint, Port, Tls, prove};
 use quorate_core::model::Ordinal;
 
 use super::cluster::{KubeCluster, manifest};
 use super::namespace::Namespace;
+use crate::clients::PATIENT;
 
 /// A manifest with certificates that quorate makes.
 pub fn encrypted(name: &str, replicas: u32, version: &str) -> String {
@@ -61,7 +62,7 @@ pub fn answers(cluster: &KubeCluster<'_>, member: &str, scheme: &str, tls: Optio
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let url = format!("{scheme}://{address}:2379");
-        let endpoint = Endpoint::connect_lazy(&url, tls, Timeouts::default()).expect("an endpoint");
+        let endpoint = Endpoint::connect_lazy(&url, tls, PATIENT).expect("an endpoint");
         endpoint.status().await.is_ok()
     })
 }

@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use quorate_client::{Consistency, Endpoint, Timeouts};
+use quorate_client::{Consistency, Endpoint};
+use quorate_tests::clients::PATIENT;
 use quorate_tests::cluster::Cluster;
 use quorate_tests::{etcd, in_full};
 
@@ -22,7 +23,7 @@ fn files(cluster: &Cluster) -> Vec<PathBuf> {
 
 fn endpoint(cluster: &Cluster) -> Endpoint {
     let url = &cluster.client_urls(1)[0];
-    Endpoint::connect_lazy(url, Some(&cluster.tls()), Timeouts::default()).expect("a valid endpoint")
+    Endpoint::connect_lazy(url, Some(&cluster.tls()), PATIENT).expect("a valid endpoint")
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
