@@ -1,5 +1,6 @@
 //! A real archive, damaged in every way by chance: `verify` finds it, and a restore is right or refused.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,16 +26,25 @@ enum Damage {
 }
 
 impl Damage {
+    /// The next one of a seed: it draws as many numbers whatever the archive holds. How many deltas that is depends on
+    /// when the agent happened to flush, so a number chooses a kind of object first, and another one of that kind.
     fn by_chance(files: &[PathBuf], chance: &mut fastrand::Rng) -> Damage {
-        let file = || files[chance.usize(..files.len())].clone();
-        let mut file = file;
-        let (one, other) = (file(), file());
+        let mut kinds: BTreeMap<String, Vec<&PathBuf>> = BTreeMap::new();
+        for file in files {
+            kinds.entry(kind(file)).or_default().push(file);
+        }
+        let [one, other] = [(); 2].map(|()| {
+            let (kind, number) = (chance.usize(..), chance.usize(..));
+            let of_kind = kinds.values().nth(kind % kinds.len()).unwrap();
+            of_kind[number % of_kind.len()].clone()
+        });
+        let (way, place) = (chance.u32(..10), chance.usize(..));
         let length = std::fs::metadata(&one).unwrap().len() as usize;
-        match chance.u32(..10) {
-            0..5 => Damage::Flip(one, chance.usize(..length * 8)),
-            5..6 => Damage::Cut(one, chance.usize(..length)),
-            6..9 => Damage::Gone(one),
-            _ => Damage::Swapped(one, other),
+        match way {
+            0..5 if length > 0 => Damage::Flip(one, place % (length * 8)),
+            5..6 if length > 0 => Damage::Cut(one, place % length),
+            9 => Damage::Swapped(one, other),
+            _ => Damage::Gone(one),
         }
     }
 
@@ -59,6 +69,15 @@ impl Damage {
             }
         }
         true
+    }
+}
+
+/// What an object of an archive is: deltas and fulls differ in their endings, other objects in their names.
+fn kind(file: &Path) -> String {
+    let name = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    match name(file.extension()) {
+        ending if ending == "json" => name(file.file_name()),
+        ending => ending,
     }
 }
 
@@ -162,10 +181,11 @@ fn damage_is_found_and_never_restored() {
     let scratch = scratch.to_str().unwrap();
     must(&["verify", &url(&whole), "--level", "rebuilt", "--scratch", scratch]);
     let (mut right, mut refused) = (0, 0);
-    for _ in 0..times() {
+    for number in 0..times() {
         let damaged = directory.path().join("damaged");
         copy(&whole, &damaged);
         let damage = Damage::by_chance(&files(&damaged), &mut chance);
+        println!("{number}: {damage:?}");
         if damage.inflict() {
             let output = backup(&["verify", &url(&damaged), "--level", "read"]);
             let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

@@ -26,6 +26,20 @@ fn wipe(data_dir: &Path, part: &str) {
     std::fs::remove_dir_all(&path).unwrap_or_else(|e| panic!("cannot delete {}: {e}", path.display()));
 }
 
+/// Waits until no process of a member is on its way: one that was just launched holds its lock before it writes the
+/// record by which `down` finds it. It then gives up, for its supervisor is gone, or writes it.
+fn await_launched(root: &Path, replicas: u32) {
+    let run = root.join("run");
+    await_that("every member is launched or is not", PATIENCE, || {
+        (0..replicas).all(|n| {
+            // Without a file none was ever launched.
+            let lock = std::fs::File::open(run.join(format!("t-{n}.alive")));
+            let held = lock.is_ok_and(|file| file.try_lock().is_err());
+            !held || run.join(format!("t-{n}.json")).exists()
+        })
+    });
+}
+
 fn ids(status: &Status) -> Vec<Option<String>> {
     status.members.iter().map(|m| m.id.clone()).collect()
 }
@@ -121,6 +135,7 @@ fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
             // Not a wait for something: the moment of the kill is what varies.
             std::thread::sleep(std::time::Duration::from_millis(delay_ms));
             cluster.kill_supervisor();
+            await_launched(cluster.root(), replicas);
             let data = cluster.root().join("members/t-0/g0");
             let had_data = data.join("member/wal").exists();
             let down = cluster.run(&["down"]);

@@ -2,8 +2,8 @@
 
 use std::process::{Child, Command, Stdio};
 
-use quorate_tests::cluster::binary;
-use quorate_tests::etcd;
+use quorate_tests::cluster::{PATIENCE, binary};
+use quorate_tests::etcd::{self, ClusterSlot, await_that};
 
 /// A command of the README and the lines it shows below it.
 struct Shown {
@@ -70,8 +70,24 @@ impl Drop for Up {
     }
 }
 
+/// Runs a command of the tour, which must succeed and print each of these lines.
+fn run_shown(run: &mut Command, command: &[String], lines: &[String]) -> Result<(), String> {
+    let output = run.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {why}"));
+    }
+    let printed: Vec<String> = text.lines().map(shape).collect();
+    let missing = lines.iter().find(|line| !printed.contains(&shape(line)));
+    missing.map_or(Ok(()), |line| {
+        Err(format!("{command:?} does not print {line:?}, but:\n{text}"))
+    })
+}
+
 #[test]
 fn the_tour_is_true() {
+    let _slot = ClusterSlot::acquire();
     // Its members are one version for all of the tour, so that roles and health are all that may differ.
     let root = tempfile::tempdir().expect("a temporary directory");
     let quorate = |args: &[String]| {
@@ -88,36 +104,16 @@ fn the_tour_is_true() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts"));
-    let began = std::time::Instant::now();
-    loop {
-        let status = quorate(&["status".to_owned()]).output().expect("it runs");
-        if String::from_utf8_lossy(&status.stdout).contains("is healthy: all 3 members serve") {
-            break;
-        }
-        assert!(
-            began.elapsed() < quorate_tests::cluster::PATIENCE,
-            "the tour's members are not healthy: {}",
-            String::from_utf8_lossy(&status.stderr)
-        );
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
     let tour = shown();
     assert!(tour.len() >= 6, "the README shows {} commands", tour.len());
-    for Shown { command, lines } in tour {
+    for (number, Shown { command, lines }) in tour.into_iter().enumerate() {
         assert_eq!(command[0], "quorate");
-        let output = quorate(&command[1..]).output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "{command:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let printed: Vec<String> = text.lines().map(shape).collect();
-        for line in lines {
-            assert!(
-                printed.contains(&shape(&line)),
-                "{command:?} does not print {line:?}, but:\n{text}"
-            );
+        let run = || run_shown(&mut quorate(&command[1..]), &command, &lines);
+        if number == 0 {
+            // What it shows is true once the members have started.
+            await_that("the first lines of the tour are printed", PATIENCE, run);
+        } else {
+            run().unwrap_or_else(|why| panic!("{why}"));
         }
     }
     assert!(
