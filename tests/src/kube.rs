@@ -66,11 +66,18 @@ pub fn must_be_back(what: &str, output: &Output) {
     eprintln!("{why}");
 }
 
-/// What a command printed, both ways.
+/// What a command printed, both ways, and whether it was killed.
 pub fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    [text(&output.stdout), text(&output.stderr)]
-        .join("\n")
-        .trim()
-        .to_owned()
+    // What `timeout` ends with after it has killed a command.
+    let killed =
+        (output.status.code() == Some(124)).then_some("(exit 124: it was killed, for it took too long)");
+    [
+        text(&output.stdout),
+        text(&output.stderr),
+        killed.unwrap_or_default().to_owned(),
+    ]
+    .join("\n")
+    .trim()
+    .to_owned()
 }

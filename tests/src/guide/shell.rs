@@ -101,9 +101,13 @@ impl Shell {
             .stdin(Stdio::null())
             .output()
             .expect("bash can be run");
+        let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.code() == Some(124) {
+            printed += &format!("\n(exit 124: it was killed after {LIMIT_SECONDS} s)\n");
+        }
         Came {
             well: output.status.success(),
-            printed: String::from_utf8_lossy(&output.stdout).into_owned(),
+            printed,
         }
     }
 

@@ -300,6 +300,16 @@ impl Bed {
         (!judged).then_some(said)
     }
 
+    /// How often the API server let something pass because a webhook did not answer in time, by its own count.
+    pub fn webhook_passed_over(&self) -> u64 {
+        let metrics = self.must(&["get", "--raw", "/metrics"]);
+        let counts = metrics.lines().filter_map(|line| {
+            let counted = line.strip_prefix("apiserver_admission_webhook_fail_open_count{")?;
+            Some(counted.rsplit_once(' ')?.1.parse::<f64>().ok()? as u64)
+        });
+        counts.sum()
+    }
+
     /// Waits until it does.
     pub fn await_webhook(&self) {
         let judged = until(Duration::from_secs(60), || self.is_judged().then_some(()));

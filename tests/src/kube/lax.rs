@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::bed::Bed;
-use super::must_be_back;
+use super::{must_be_back, said};
 
 /// The definition of EtcdClusters, whose schema holds the rules.
 pub(super) const DEFINITION: [&str; 2] = ["customresourcedefinition", "etcdclusters.etcd.improbable.io"];
@@ -65,22 +65,31 @@ pub struct NoWebhook {
 
 impl NoWebhook {
     pub fn begin(bed: &'static Bed) -> NoWebhook {
-        let mut configurations = Vec::new();
+        // The guard is there before anything is taken away: what fails in between puts back what was.
+        let mut guard = NoWebhook {
+            configurations: Vec::new(),
+            bed,
+        };
         for kind in CONFIGURATIONS {
-            configurations.push(anew(bed.json(&[kind, CONFIGURATION]).expect("a configuration")));
+            let configuration = bed.json(&[kind, CONFIGURATION]).expect("a configuration");
+            guard.configurations.push(anew(configuration));
             bed.must(&["delete", kind, CONFIGURATION]);
         }
-        NoWebhook { configurations, bed }
+        guard
     }
 }
 
 impl Drop for NoWebhook {
     fn drop(&mut self) {
-        for configuration in &self.configurations {
-            let put_back = self
-                .bed
-                .kubectl_with(&["create", "-f", "-"], &configuration.to_string());
-            must_be_back("the webhook", &put_back);
+        let put_back = |configuration: &Value| {
+            self.bed
+                .kubectl_with(&["create", "-f", "-"], &configuration.to_string())
+        };
+        // All of them first: the first failure must not leave the second away.
+        let all: Vec<_> = self.configurations.iter().map(put_back).collect();
+        // The last one may never have been deleted.
+        for put_back in all.iter().filter(|o| !said(o).contains("AlreadyExists")) {
+            must_be_back("the webhook", put_back);
         }
         if !std::thread::panicking() {
             self.bed.await_webhook();

@@ -113,6 +113,39 @@ impl Namespace {
         KubeCluster::of(self, name)
     }
 
+    /// Lets so many pods be made here, and no more; in force when this returns.
+    pub fn allow_pods(&self, pods: u32) {
+        let pods = pods.to_string();
+        let quota = serde_json::json!({"spec": {"hard": {"pods": pods}}}).to_string();
+        self.must(&["patch", "resourcequota", "quota", "--type=merge", "-p", &quota]);
+        self.wait_for("the quota in force", || {
+            let quota = self.json(&["resourcequota", "quota"])?;
+            (quota["status"]["hard"]["pods"] == pods).then_some(())
+        });
+    }
+
+    /// Asks for what must be refused in all of these words, and gives the refusal. The API server passes over a webhook
+    /// that does not answer in time, and counts that: such a question was not put, `undo` takes back what came of it, and
+    /// it is asked again.
+    pub fn refusal(&self, words: &[&str], ask: impl Fn() -> Output, undo: impl Fn()) -> String {
+        let began = std::time::Instant::now();
+        loop {
+            let before = self.bed.webhook_passed_over();
+            let output = ask();
+            let told = said(&output);
+            let missing = words.iter().find(|word| !told.contains(**word));
+            if !output.status.success() && missing.is_none() {
+                return told;
+            }
+            let asked = self.bed.webhook_passed_over() == before;
+            assert!(
+                !asked && began.elapsed() < super::PATIENCE,
+                "let in, or without {missing:?}: {told}\n(the webhook was asked: {asked})"
+            );
+            undo();
+        }
+    }
+
     /// Waits until `look` finds something, or fails with all there is to see here.
     pub fn wait_for<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
         self.bed.wait_for(what, || self.picture(), look)
@@ -164,7 +197,18 @@ impl Drop for Namespace {
             eprintln!("{}", self.picture());
         }
         // Not awaited: it takes a while, and nobody needs its name again.
-        self.bed
-            .kubectl(&["delete", "namespace", &self.name, "--wait=false"]);
+        let delete = [
+            "delete",
+            "namespace",
+            &self.name,
+            "--wait=false",
+            "--ignore-not-found",
+        ];
+        let deleted = self.bed.kubectl(&delete);
+        if !deleted.status.success() {
+            let why = format!("namespace {} is left behind: {}", self.name, said(&deleted));
+            assert!(std::thread::panicking(), "{why}");
+            eprintln!("{why}");
+        }
     }
 }

@@ -47,10 +47,11 @@ fn new_options_a_new_quota_and_a_forced_redeployment_reach_one_member_after_the_
     }
 }
 
-/// Watches until each member has another pod and all is well; in which order. No two are ever away at once.
+/// Watches until each member has another pod and all is well; in which order the pods were made, by their own time: one
+/// look may find two of them. No two are ever away at once.
 fn roll(cluster: &KubeCluster<'_>, before: &[Option<String>], version: &str) -> Vec<String> {
     let began = Instant::now();
-    let mut order: Vec<String> = Vec::new();
+    let mut made: Vec<(String, &str)> = Vec::new();
     loop {
         let pods = cluster.pods();
         let serving = pods.iter().filter(|p| serves(p)).count();
@@ -64,10 +65,14 @@ fn roll(cluster: &KubeCluster<'_>, before: &[Option<String>], version: &str) -> 
             let new = |p: &&Value| {
                 p["metadata"]["labels"][label] == *member && Some(text(&p["metadata"]["uid"])) != *old
             };
-            if pods.iter().any(|p| new(&p)) && !order.iter().any(|name| name == member) {
-                order.push((*member).to_owned());
-            }
+            let new = pods
+                .iter()
+                .find(new)
+                .filter(|_| made.iter().all(|(_, m)| m != member));
+            made.extend(new.map(|p| (text(&p["metadata"]["creationTimestamp"]), *member)));
         }
+        made.sort();
+        let order: Vec<String> = made.iter().map(|(_, member)| (*member).to_owned()).collect();
         if order.len() == 3 && is_ready(&cluster.get(), 3, version) {
             return order;
         }
