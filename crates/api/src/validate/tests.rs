@@ -229,7 +229,10 @@ fn warnings() {
     let never = with("/spec/backup", json!({"schedule": "every day"}));
     let (faults, warnings) = texts(&never, Ground::Kubernetes);
     assert_eq!(faults, [""; 0], "a cluster that runs is not held for it");
-    assert!(warnings[1].starts_with("spec.backup.schedule: no schedule"), "{warnings:?}");
+    assert!(
+        warnings[1].starts_with("spec.backup.schedule: no schedule"),
+        "{warnings:?}"
+    );
     let mut large = with("/spec/quota", json!("9Gi"));
     let claim = large
         .spec

@@ -55,7 +55,11 @@ impl<'a> Pass<'a> {
     pub fn finish(mut self) -> (Plan, Memory) {
         let busy = !self.plan.steps.is_empty();
         // What lasts until a known time changes nothing before.
-        let waiting = self.plan.waits.iter().any(|w| w.until.is_none_or(|until| until <= self.now + REST));
+        let waiting = self
+            .plan
+            .waits
+            .iter()
+            .any(|w| w.until.is_none_or(|until| until <= self.now + REST));
         self.plan.requeue_after = match (busy, waiting) {
             (true, _) => Duration::from_millis(50),
             (false, true) => Duration::from_millis(200),

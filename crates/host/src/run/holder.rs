@@ -6,9 +6,8 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// Processes looked at in one scan.
 const PROCESSES_MAX: usize = 8192;
@@ -118,65 +117,18 @@ fn listener(line: &str, port: u16) -> Option<String> {
     matches.then(|| fields.get(9).map(|inode| format!("socket:[{inode}]")))?
 }
 
-/// A file as /proc names it where it shows locks.
-#[derive(Debug, PartialEq, Eq)]
-struct LockedFile {
-    /// Major and minor number. Not known on kernels that do not tell the mount of a file.
-    device: Option<(u32, u32)>,
-    inode: u64,
-}
-
-impl LockedFile {
-    /// The device is the mount's: the one that stat tells is another on file systems with subvolumes.
-    fn at(path: &Path) -> io::Result<LockedFile> {
-        let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::MNT_ID)?;
-        let tells_mount = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        let device = match tells_mount {
-            true => device_of_mount(found.stx_mnt_id)?,
-            false => None,
-        };
-        Ok(LockedFile {
-            device,
-            inode: found.stx_ino,
-        })
-    }
-
-    /// Is it this one, such as `08:01:4711`? The device is in hexadecimal digits.
-    fn is_named(&self, name: &str) -> bool {
-        let mut parts = name.split(':');
-        let mut number = || u32::from_str_radix(parts.next()?, 16).ok();
-        let (Some(major), Some(minor)) = (number(), number()) else {
-            return false;
-        };
-        let inode = parts.next().and_then(|inode| inode.parse().ok());
-        inode == Some(self.inode) && self.device.is_none_or(|device| device == (major, minor))
-    }
-}
-
-fn device_of_mount(id: u64) -> io::Result<Option<(u32, u32)>> {
-    let file = std::fs::File::open("/proc/self/mountinfo")?;
-    let mut lines = BufReader::new(file).lines().take(LINES_MAX).map_while(Result::ok);
-    Ok(lines.find_map(|line| device_in_mountinfo(&line, id)))
-}
-
-/// Of a line such as `29 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw`, if it is this mount's.
-fn device_in_mountinfo(line: &str, id: u64) -> Option<(u32, u32)> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let (major, minor) = fields.get(2)?.split_once(':')?;
-    let is_wanted = fields.first()?.parse() == Ok(id);
-    is_wanted.then_some((major.parse().ok()?, minor.parse().ok()?))
-}
-
 /// The process that took the lock on `path`.
 pub(crate) fn of_lock(path: &Path) -> Option<Holder> {
-    let wanted = LockedFile::at(path).ok()?;
+    let inode = path.metadata().ok()?.ino().to_string();
     let file = std::fs::File::open("/proc/locks").ok()?;
     let lines = BufReader::new(file).lines().take(LINES_MAX).map_while(Result::ok);
     let mut pids = lines.filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        match wanted.is_named(fields.get(5)?) {
-            true => fields.get(4)?.parse::<u32>().ok(),
-            false => None,
+        let of_file = fields.get(5)?.rsplit_once(':')?.1 == inode;
+        if of_file {
+            fields.get(4)?.parse::<u32>().ok()
+        } else {
+            None
         }
     });
     pids.next().map(Holder::of_pid)
@@ -185,7 +137,7 @@ pub(crate) fn of_lock(path: &Path) -> Option<Holder> {
 /// Has a descriptor of process `pid` the lock on `path`? Where its descriptors may not be read, it is the process that
 /// took the lock, if that is still known.
 pub(crate) fn holds_lock(pid: u32, path: &Path) -> io::Result<bool> {
-    let wanted = LockedFile::at(path)?;
+    let inode = path.metadata()?.ino().to_string();
     let entries = match Path::new("/proc").join(pid.to_string()).join("fdinfo").read_dir() {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -197,7 +149,7 @@ pub(crate) fn holds_lock(pid: u32, path: &Path) -> io::Result<bool> {
     for entry in entries.take(FILES_MAX).flatten() {
         // It may have been closed meanwhile.
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        if text.lines().any(|line| is_exclusive_lock(line, &wanted)) {
+        if text.lines().any(|line| is_exclusive_lock(line, &inode)) {
             return Ok(true);
         }
     }
@@ -205,12 +157,12 @@ pub(crate) fn holds_lock(pid: u32, path: &Path) -> io::Result<bool> {
 }
 
 /// Such as `lock:  1: FLOCK  ADVISORY  WRITE 42 08:01:4711 0 EOF`.
-fn is_exclusive_lock(line: &str, wanted: &LockedFile) -> bool {
+fn is_exclusive_lock(line: &str, inode: &str) -> bool {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let ["lock:", _, "FLOCK", _, "WRITE", _, file, ..] = fields[..] else {
         return false;
     };
-    wanted.is_named(file)
+    file.rsplit_once(':').is_some_and(|(_, of)| of == inode)
 }
 
 #[cfg(test)]
@@ -247,35 +199,6 @@ mod tests {
         )
         .unwrap();
         assert_eq!(of_lock(file.path()).unwrap().pid, std::process::id());
-    }
-
-    /// Inodes are numbered on each file system anew.
-    #[test]
-    fn the_same_inode_on_another_device_is_another_file() {
-        let file = LockedFile {
-            device: Some((0, 42)),
-            inode: 4711,
-        };
-        let line = |name: &str| format!("lock:\t1: FLOCK  ADVISORY  WRITE 42 {name} 0 EOF");
-        assert!(is_exclusive_lock(&line("00:2a:4711"), &file));
-        for other in ["08:01:4711", "00:42:4711", "00:2a:4712", "2a:4711", "4711", ""] {
-            assert!(!is_exclusive_lock(&line(other), &file), "{other}");
-        }
-        let anywhere = LockedFile {
-            device: None,
-            inode: 4711,
-        };
-        assert!(anywhere.is_named("08:01:4711") && !anywhere.is_named("08:01:11"));
-    }
-
-    #[test]
-    fn the_device_of_a_file_is_its_mounts() {
-        let line = "29 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw";
-        assert_eq!(device_in_mountinfo(line, 29), Some((8, 1)));
-        assert_eq!(device_in_mountinfo(line, 2), None);
-        assert_eq!(device_in_mountinfo("29 1", 29), None);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(LockedFile::at(file.path()).unwrap().device.is_some());
     }
 
     #[test]

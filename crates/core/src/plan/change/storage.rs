@@ -49,10 +49,12 @@ impl Pass<'_> {
             return;
         };
         let stopped = smaller.into_iter().filter(|o| self.stopped(*o));
-        let found = stopped.filter_map(|o| Some((o, self.view(o)?))).find_map(|(o, view)| {
-            let waits = view.cannot_start.is_some() && !view.deletion_pending;
-            Some((o, view.storage.as_ref().filter(|_| waits)?.id.clone()))
-        });
+        let found = stopped
+            .filter_map(|o| Some((o, self.view(o)?)))
+            .find_map(|(o, view)| {
+                let waits = view.cannot_start.is_some() && !view.deletion_pending;
+                Some((o, view.storage.as_ref().filter(|_| waits)?.id.clone()))
+            });
         if let Some((ordinal, storage)) = found {
             self.step(Step::Grow { ordinal, storage, to });
         }

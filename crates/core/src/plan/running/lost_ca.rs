@@ -18,8 +18,7 @@ impl Pass<'_> {
     pub fn restart_after_lost_ca(&mut self) {
         let ordinals = self.ordinals().into_iter();
         let all = ordinals.filter_map(|ordinal| Some((ordinal, self.trusts_lost_ca(ordinal)?)));
-        let (kept, lost): (Vec<(Ordinal, Time)>, Vec<(Ordinal, Time)>) =
-            all.partition(|(ordinal, _)| self.deletion_pending(*ordinal));
+        let (kept, lost): (Vec<_>, Vec<_>) = all.partition(|(ordinal, _)| self.deletion_pending(*ordinal));
         self.report_lost_ca(&lost, &kept);
         let Some(first) = lost.last().copied() else {
             return;

@@ -158,7 +158,11 @@ fn a_learner_that_fails_is_tried_a_few_times_and_then_left_alone() {
     assert!((20..=3 + 6 + 24).contains(&added), "{added}");
     let plan = f.plan();
     assert!(reasons(&plan).contains(&"LearnerFails"));
-    assert_eq!(plan.requeue_after, Duration::from_secs(2), "nothing comes of looking sooner");
+    assert_eq!(
+        plan.requeue_after,
+        Duration::from_secs(2),
+        "nothing comes of looking sooner"
+    );
     f.spec.config = "mended".into();
     let plan = f.plan();
     assert!(

@@ -13,7 +13,6 @@ use crate::runtime::lease::Leadership;
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Never,
-    /// With this code.
     Refused(u16),
 }
 
