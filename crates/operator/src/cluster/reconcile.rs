@@ -50,6 +50,8 @@ pub struct PassCache {
     taken_up: bool,
     /// The last pass has asked the members, and made a plan.
     decided: bool,
+    /// The last pass has shown what it found.
+    shown: bool,
     trouble: ApiFailures,
     /// Why Secrets with certificates could not be written.
     unwritten: ApiFailures,
@@ -68,6 +70,11 @@ impl PassCache {
     /// Has the last pass come as far as a plan? If not, nobody was asked how the members are.
     pub(crate) fn has_decided(&self) -> bool {
         self.decided
+    }
+
+    /// Does the status say what the last pass found? Then nothing that failed afterwards makes it untrue.
+    pub(crate) fn has_shown(&self) -> bool {
+        self.shown
     }
 
     /// What the API server did not do as asked, as far as people should see it.
@@ -107,7 +114,7 @@ pub async fn pass(
     view: View,
     kept: &mut PassCache,
 ) -> Result<Option<Duration>, RequestError> {
-    kept.decided = false;
+    (kept.decided, kept.shown) = (false, false);
     let resource = view.resource.clone();
     let result = look_after(driver, (names, images), view, kept).await;
     if let Err(failed) = &result {
@@ -465,6 +472,7 @@ impl Pass<'_> {
         if acts || next != last {
             store(driver, self.resource, next, kept).await?;
         }
+        kept.shown = true;
         Ok(())
     }
 

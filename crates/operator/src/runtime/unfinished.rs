@@ -40,6 +40,9 @@ impl Shared {
     /// Shows that the last pass over `names` failed before it had shown anything: what it had to show may be what was
     /// refused. The pass itself has made an event of it.
     pub(crate) async fn show_failure(&self, names: &Names, failed: &RequestError, kept: &mut ClusterCache) {
+        if kept.pass.has_shown() {
+            return;
+        }
         let Some((reason, text)) = kept.pass.shown_trouble() else {
             return; // The next try heals it.
         };

@@ -195,6 +195,7 @@ async fn a_secret_that_is_refused_is_told_and_does_not_end_the_pass() {
         let (result, asked) = driver.pass(&mut kept).await;
         let told = result.unwrap_err().message();
         assert_eq!(told, "create Secret c-ca: exceeded quota: secrets");
+        assert!(kept.has_shown(), "the members' health is not unknown for that");
         let place = |what: &str| asked.iter().position(|a| a == what);
         assert!(
             place("create Secret c-ca").is_some(),
