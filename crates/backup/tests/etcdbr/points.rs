@@ -1,9 +1,14 @@
 //! Points in between: revisions inside deltas, inside a full, and times.
 
+use std::time::Duration;
+
 use quorate_backup::plan::To;
+use quorate_testkit::await_that;
 
 use crate::ours::Ours;
 use crate::source::Source;
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn any_revision_and_time() {
@@ -14,8 +19,12 @@ fn any_revision_and_time() {
     writer.await_revision(before);
     let first = source.txns(20, 7, 50);
     writer.await_revision(first);
-    // All of it was seen and is written; nothing that follows was.
-    let time = jiff::Timestamp::now();
+    // All of it was seen and is written; nothing that follows was. A full counts from the second after that in its name.
+    let written = jiff::Timestamp::now().as_second();
+    let time = await_that("the next second", PATIENCE, || {
+        let now = jiff::Timestamp::now();
+        (now.as_second() > written).then_some(now).ok_or("not yet")
+    });
     let second = source.puts(100);
     writer.await_revision(second);
     source.client.delete(b"key/", b"key0");
