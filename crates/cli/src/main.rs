@@ -17,6 +17,7 @@ mod progress;
 mod render;
 mod roots;
 mod say;
+mod signals;
 
 use std::process::ExitCode;
 

@@ -36,8 +36,7 @@ pub async fn agree(consents: &[String], yes: bool, people: bool) -> Result<(), F
         let mut err = std::io::stderr().lock();
         let _ = err.write_all(text).and_then(|()| err.flush());
     };
-    ask(b"Go on? [y/N] ");
-    let answer = watched::typed().await;
+    let answer = watched::typed(|| ask(b"Go on? [y/N] ")).await;
     if !answer.ends_with('\n') {
         ask(b"\n");
     }

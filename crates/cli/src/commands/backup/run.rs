@@ -12,10 +12,11 @@ use quorate_datadir::durable;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::prune::retention;
-use super::{place, reach, watched};
+use super::{place, reach};
 use crate::arguments::backup::{AskHash, Run};
 use crate::failure::{Failure, chain};
 use crate::log_lines;
+use crate::signals::stop;
 
 /// How often what it says of itself is written, if it changes, and how often at least: who reads it sees that it lives.
 const STATUS_PAUSE: Duration = Duration::from_secs(1);
@@ -56,7 +57,7 @@ pub async fn run(root: Option<PathBuf>, arguments: Run) -> Result<(), Failure> {
     let writer = options.writer.clone();
     let file = arguments.status_file.as_deref();
     let ended = tokio::select! {
-        ended = agent::run(options, watched::stop()) => ended,
+        ended = agent::run(options, stop()) => ended,
         () = report(file, &board) => Ok(()),
         () = keep_pruned(keep, &store, key, &writer, &board) => Ok(()),
     };

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::bar::Bar;
 use crate::failure::Failure;
 use crate::say;
+use crate::signals::stop;
 
 /// How often it is looked at how far the work is.
 const LOOK: Duration = Duration::from_millis(100);
@@ -79,9 +80,11 @@ pub async fn reading<T>(store: &Store, work: impl Future<Output = Result<T, Erro
     }
 }
 
-/// The line that a person types; without its end, or nothing at all, if Ctrl-C comes first. That ends no process by itself
-/// any more, once something was watched here.
-pub async fn typed() -> String {
+/// Asks `question` and awaits the line that a person types: without its end, or nothing at all, if Ctrl-C comes first.
+pub async fn typed(question: impl FnOnce()) -> String {
+    // Heard from before the question is seen: an answer may come at once.
+    let stopped = stop();
+    question();
     let (send, typed) = tokio::sync::oneshot::channel();
     // Not a task of the runtime, which would not end before somebody types.
     std::thread::spawn(move || {
@@ -91,18 +94,6 @@ pub async fn typed() -> String {
     });
     tokio::select! {
         line = typed => line.unwrap_or_default(),
-        () = stop() => String::new(),
-    }
-}
-
-/// Until a person or the system asks to stop.
-pub async fn stop() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        // Without a way to hear it nobody can ask.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
+        () = stopped => String::new(),
     }
 }

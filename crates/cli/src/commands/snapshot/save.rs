@@ -11,7 +11,6 @@ use quorate_client::Snapshot;
 use quorate_datadir::Source;
 use quorate_datadir::durable::Draft;
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::choose::{Chosen, choose};
@@ -22,6 +21,7 @@ use crate::failure::{Failure, chain};
 use crate::render::bytes::hex;
 use crate::render::facts;
 use crate::say;
+use crate::signals::stop;
 
 /// How long a member may take to catch up with what was acknowledged.
 const CATCH_UP: Duration = Duration::from_secs(5);
@@ -107,18 +107,6 @@ fn begin(file: &Path) -> Result<Draft, Failure> {
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot write {}: {}", file.display(), chain(error)))
         .and("Nothing there was changed.")
-}
-
-/// Until a person or the system asks to stop.
-async fn stop() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        // Without a way to hear it nobody can ask.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
 }
 
 /// All of a database.
