@@ -288,7 +288,7 @@ impl Members {
                 Err(error) => Err(error),
             },
             // An entry that changes nothing, which a full member takes, too.
-            WriteBefore::Outage => {
+            WriteBefore::Outage | WriteBefore::Serving => {
                 let nothing = Alarm {
                     member_id: 0,
                     kind: AlarmKind::Unknown(0),

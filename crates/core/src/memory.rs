@@ -154,6 +154,9 @@ pub struct Slot {
     /// Running, and not healthy, without a break since.
     #[serde(default, rename = "ill_since")]
     pub unhealthy_since: Option<Time>,
+    /// When an entry was last written so that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_written: Option<Time>,
     /// How often in a row it ran and did not answer, and when that was last counted.
     #[serde(default)]
     pub unanswered: (u32, Time),

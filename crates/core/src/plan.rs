@@ -58,6 +58,8 @@ pub mod pace {
     /// A voter that runs without serving is restarted after the first of these, and then ever less often. It may be
     /// replaying a long log or receiving a snapshot.
     pub const STUCK: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(2 * 3600));
+    /// How long a member that runs may be silent before an entry is written for it; then twice as long, and so on.
+    pub const SILENT: Duration = Duration::from_secs(2);
     /// The first member that is restarted for a lost CA has this long to start before the next is tried.
     pub const LOST_CA: Duration = Duration::from_secs(60);
     /// A member that was restarted for a change and does not serve for this long is taken back. It may have to load a
@@ -161,6 +163,7 @@ pub fn plan_with(
     if corrupt {
         return pass.finish();
     }
+    pass.write_for_silent();
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
     let steps = pass.steps();

@@ -32,6 +32,9 @@ pub const READY_PERCENT: usize = 90;
 const BATCH: usize = 40;
 /// After so many entries etcd 3.6 takes a raft snapshot.
 pub const SNAPSHOT_COUNT: usize = 10_000;
+/// A member that counts more than this as yet to be applied refuses every request, its own first one included
+/// (`maxGapBetweenApplyAndCommitIndex`).
+pub const APPLY_GAP: usize = 5_000;
 /// A read through a member that has more than this yet to apply does not end in time.
 const APPLY_LAG_MAX: usize = 20;
 
@@ -117,6 +120,8 @@ pub struct Running {
     pub conf: Conf,
     /// How much of the log is applied.
     pub applied: usize,
+    /// What etcd itself counts as applied: entries, but not what came in a raft snapshot, until the next entry comes.
+    counted: usize,
     pub role: Role,
     pub leader: Option<MemberId>,
     /// Ticks since a leader was heard.
@@ -206,6 +211,8 @@ pub struct EtcdModel {
     pub alarms: BTreeSet<Alarm>,
     /// After so many entries a member takes a raft snapshot.
     pub snapshot_count: usize,
+    /// See [`APPLY_GAP`].
+    pub apply_gap: usize,
     /// Raft snapshots that voters and learners were sent, because the leader's log began later than theirs ended.
     pub snapshots_sent: Snapshots,
     results: BTreeMap<(Place, u64), Result<(), EtcdError>>,
@@ -239,6 +246,7 @@ impl EtcdModel {
             refused: BTreeSet::new(),
             alarms: BTreeSet::new(),
             snapshot_count: SNAPSHOT_COUNT,
+            apply_gap: APPLY_GAP,
             snapshots_sent: Snapshots::default(),
             results: BTreeMap::new(),
             requests: 0,

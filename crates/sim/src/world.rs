@@ -20,6 +20,7 @@ use crate::user::{self, Settings};
 pub const HEALED_TICKS_MAX: u64 = 2400;
 /// A world has hundreds of entries, not tens of thousands.
 const SNAPSHOT_COUNT: usize = 40;
+const APPLY_GAP: usize = 20;
 /// A fault's aftermath: so long after it nothing counts as calm.
 const AFTERMATH_TICKS: u64 = 120;
 
@@ -89,6 +90,7 @@ impl World {
         let mut rng = fastrand::Rng::with_seed(options.seed);
         let mut etcd = EtcdModel::new(rng.u64(..));
         etcd.snapshot_count = SNAPSHOT_COUNT;
+        etcd.apply_gap = APPLY_GAP;
         let spec = user::first_spec(&mut rng);
         let swarm = Swarm::of(&mut rng);
         let store = Store::default();

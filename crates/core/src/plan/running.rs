@@ -2,4 +2,5 @@
 
 mod keep_running;
 mod lost_ca;
+mod silent;
 mod stuck;

@@ -97,6 +97,10 @@ pub enum WriteBefore {
     /// change of the voters and go by the old list: the survivor of two waits for the vote of the one that is gone, and
     /// of more, those that stay wait for one whose disk was lost in the same outage.
     Outage,
+    /// etcd counts a raft snapshot as applied only with the next entry, and refuses every request while it seems to be more
+    /// than 5,000 entries behind, its own first one included. So one that began with a snapshot serves nobody until
+    /// somebody writes.
+    Serving,
 }
 
 /// As what a member starts.
@@ -217,6 +221,7 @@ impl Step {
                 let before = match before {
                     WriteBefore::LeavingMinor4 => "before its upgrade",
                     WriteBefore::Outage => "so that the change of voters outlasts an outage",
+                    WriteBefore::Serving => "so that one that began with a raft snapshot serves",
                 };
                 format!("have {} write an entry, {before}", place(*ordinal))
             }

@@ -330,6 +330,7 @@ impl EtcdModel {
             most -= 1;
             let entry = wal.log[running.applied];
             running.applied += 1;
+            running.counted = running.applied;
             let result = running.conf.apply(entry.kind);
             running.ready |= entry.kind == Kind::Publish(wal.member);
             if let Kind::Conf { request, .. } = entry.kind {
@@ -478,6 +479,9 @@ impl EtcdModel {
             return;
         };
         if running.ready || !running.conf.members.contains_key(&me) || self.rng.u8(..) < 100 {
+            return;
+        }
+        if running.applied > running.counted + self.apply_gap {
             return;
         }
         let Some(leader) = self.leader_of(place) else {

@@ -72,6 +72,7 @@ impl EtcdModel {
             generation: volume,
             conf,
             applied: wal.commit,
+            counted: wal.commit,
             role: Role::Follower,
             leader: None,
             quiet: 0,

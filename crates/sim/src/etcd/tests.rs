@@ -314,6 +314,24 @@ fn one_that_is_behind_the_leaders_log_is_sent_a_snapshot() {
     assert!(etcd.serves(Place(3)));
 }
 
+/// As seen with etcd 3.6.16: "too many requests", until somebody writes.
+#[test]
+fn one_that_was_sent_a_snapshot_serves_after_the_next_entry() {
+    let mut etcd = formed(3);
+    (etcd.snapshot_count, etcd.apply_gap) = (40, 20);
+    let leader = etcd.serving_leader().unwrap();
+    write_much(&mut etcd, leader);
+    done(&mut etcd, leader, Operation::AddLearner(Place(3))).unwrap();
+    let initial: Vec<Place> = (0..4).map(Place).collect();
+    etcd.start(Place(3), G, &As::Join { initial }, V).unwrap();
+    pass(&mut etcd, 100);
+    assert_eq!(etcd.snapshots_sent.learners, 1);
+    assert!(!etcd.nodes[&Place(3)].running.as_ref().unwrap().ready);
+    etcd.write_nothing(leader);
+    pass(&mut etcd, 30);
+    assert!(etcd.nodes[&Place(3)].running.as_ref().unwrap().ready);
+}
+
 #[test]
 fn a_member_that_applies_with_delay_serves_no_read_until_it_has_caught_up() {
     let mut etcd = formed(3);

@@ -79,16 +79,22 @@ impl Pass<'_> {
         removed
     }
 
-    /// One more entry after `member` has become a voter or stopped being one, through another: the leader, best of all.
+    /// One more entry after `member` has become a voter or stopped being one.
     fn write_down(&mut self, member: MemberId) {
+        self.have_another_write(member, WriteBefore::Outage);
+    }
+
+    /// An entry that changes nothing, through another than `member`: the leader, best of all. False if there is nobody.
+    pub fn have_another_write(&mut self, member: MemberId, before: WriteBefore) -> bool {
         let leader = self.leader();
         let mut others = self.voters();
         others.retain(|k| k.healthy && k.listed.id != member);
         others.sort_by_key(|k| Some(k.listed.id) != leader);
-        if let Some(ordinal) = others.first().and_then(|k| k.ordinal) {
-            let before = WriteBefore::Outage;
+        let writer = others.first().and_then(|k| k.ordinal);
+        if let Some(ordinal) = writer {
             self.step(Step::Write { ordinal, before });
         }
+        writer.is_some()
     }
 
     /// Leadership leaves `member` before it is disturbed: to a voter that already runs as wanted, if there is one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::Mark;
 use crate::model::*;
-use crate::plan::{Plan, Step, pace};
+use crate::plan::{Plan, Step, WriteBefore, pace};
 
 /// What members do when they are started.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,17 @@ fn settle(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> (Vec<String>
     let mut last = Plan::default();
     for _ in 0..1500 {
         last = pass(f, &does);
-        steps.extend(last.steps.iter().map(Step::to_string));
+        let for_silent = |step: &&Step| {
+            matches!(
+                step,
+                Step::Write {
+                    before: WriteBefore::Serving,
+                    ..
+                }
+            )
+        };
+        let told = last.steps.iter().filter(|step| !for_silent(step));
+        steps.extend(told.map(Step::to_string));
     }
     (steps, last)
 }
@@ -199,7 +209,11 @@ fn settings_with_which_a_member_hangs_are_rejected_and_a_revert_acts_at_once() {
     assert_eq!(runs(&mut f, 2), Some((V, "bad".to_owned())));
     let mut reverted = f.clone();
     want(&mut reverted, V, "c");
-    assert_eq!(pass(&mut reverted, hangs).steps.len(), 1, "it is stopped at once");
+    let steps = pass(&mut reverted, hangs).steps;
+    assert!(
+        matches!(steps.last(), Some(Step::Stop { .. })),
+        "it is stopped at once: {steps:?}"
+    );
     pass(&mut reverted, hangs);
     assert_eq!(runs(&mut reverted, 2), Some((V, "c".to_owned())));
     let (steps, last) = settle(&mut f, hangs);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::{Mark, Slot};
 use crate::model::*;
-use crate::plan::{BlockReason, Step, pace};
+use crate::plan::{BlockReason, Step, WriteBefore, pace};
 
 /// A claim is being deleted, and the member that hangs is needed to replace its member.
 #[test]
@@ -15,9 +15,7 @@ fn one_that_does_not_serve_is_restarted_although_another_is_to_be_replaced() {
     f.view(1).deletion_pending = true;
     f.view(2).status = None;
     f.plan();
-    let plan = f.later(pace::STUCK.0).plan();
-    let steps: Vec<String> = plan.steps.iter().map(Step::to_string).collect();
-    assert_eq!(steps, ["stop member 2"]);
+    assert_eq!(f.later(pace::STUCK.0).steps(), ["stop member 2"]);
 }
 
 #[test]
@@ -468,6 +466,34 @@ fn a_member_that_served_and_hangs_is_not_said_to_start() {
     f.view(1).status = None;
     f.memory.slots.get_mut(&o(1)).unwrap().fails = 1;
     assert_eq!(reasons(&f.plan()), ["MemberStarting"]);
+}
+
+#[test]
+fn an_entry_is_written_for_one_that_is_silent_ever_less_often() {
+    let mut f = Fixture::healthy(3);
+    f.view(1).status = None;
+    let mut written = vec![];
+    for second in 0..=60 {
+        let steps = f.plan().steps;
+        if let [Step::Write { ordinal, before }] = &steps[..] {
+            assert_eq!(
+                (*ordinal, *before),
+                (o(0), WriteBefore::Serving),
+                "through the leader"
+            );
+            written.push(second);
+        } else {
+            assert_eq!(steps, [], "after {second} s");
+        }
+        f.later(Duration::from_secs(1));
+    }
+    assert_eq!(written, [2, 4, 8, 16, 32]);
+    // Nobody can write without a quorum.
+    let mut f = Fixture::healthy(3);
+    f.view(1).status = None;
+    f.plan();
+    f.later(Duration::from_secs(5)).observed.quorum = None;
+    assert_eq!(f.plan().steps, []);
 }
 
 #[test]
