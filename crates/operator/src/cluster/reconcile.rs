@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 use quorate_api::Cluster;
-use quorate_api::crd::{ClusterStatus, EtcdCluster};
+use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::Port;
 use quorate_core::guard::Guards;
 use quorate_core::model::{Frozen, Observed, Outcome, Refused, Spec, StepResult, Time};
@@ -27,7 +27,7 @@ use super::log;
 use super::observe::{Look, Objects};
 use super::pass::{asked, fallback, recalled, stored, unreadable_claim, wanted, with_own_generations};
 use super::record::speaks_tls;
-use super::status::{StatusInput, held, ownerless, refused};
+use super::status::{StatusInput, held, ownerless, refused, unasked_peer};
 use super::upkeep::{release, upkeep};
 use crate::names::Names;
 use crate::requests::api_errors::{ApiFailures, RequestError};
@@ -145,12 +145,12 @@ async fn look_after(
     let unreadable = StatusReason::UnreadableMemory.name();
     let stored = match stored(&resource) {
         Ok(stored) => stored,
-        Err(why) => return hold(driver, &resource, unreadable, &why, kept).await,
+        Err(why) => return hold(driver, (&resource, &view.seen.peers), (unreadable, &why), kept).await,
     };
     let invalid = BlockReason::Invalid.name();
     let asked = match asked(&resource, stored.as_ref()) {
         Ok(asked) => asked,
-        Err(why) => return hold(driver, &resource, invalid, &why, kept).await,
+        Err(why) => return hold(driver, (&resource, &view.seen.peers), (invalid, &why), kept).await,
     };
     let cluster = asked.cluster;
     let mut frozen = asked.frozen;
@@ -173,7 +173,7 @@ async fn look_after(
         slot.owner_exists = owner.and_then(|owner| driver.cluster_exists(&owner.namespace, &owner.cluster));
     }
     if let Some(why) = unreadable_claim(names, &objects) {
-        return hold(driver, &resource, unreadable, &why, kept).await;
+        return hold(driver, (&resource, &view.seen.peers), (unreadable, &why), kept).await;
     }
     let before = stored.filter(|memory| memory.bootstrap.is_some());
     let before = before.unwrap_or_else(|| recalled(&cluster, names, &objects));
@@ -182,7 +182,7 @@ async fn look_after(
     if speaks_tls(&before).is_some_and(|was| was != cluster.tls) {
         let why = "spec.tls: the claims of this cluster are those of members that spoke otherwise; write spec.tls as it \
                    was, or leave it out";
-        return hold(driver, &resource, invalid, why, kept).await;
+        return hold(driver, (&resource, &view.seen.peers), (invalid, why), kept).await;
     }
     let mut material = None;
     let mut first = Requests::default();
@@ -210,7 +210,7 @@ async fn look_after(
             }
             TlsState::Blocked(why) => {
                 let reason = BlockReason::Certificates.name();
-                return hold(driver, &resource, reason, &why, kept).await;
+                return hold(driver, (&resource, &view.seen.peers), (reason, &why), kept).await;
             }
         }
     }
@@ -276,26 +276,22 @@ async fn finish(
 
 /// Says on EtcdPeers that nobody owns that there is no EtcdCluster which would look after them.
 async fn report_ownerless(driver: &mut dyn Driver, names: &Names, view: &View) -> Result<(), RequestError> {
-    for peer in &view.seen.peers {
+    let now = driver.now();
+    show_peers(driver, &view.seen.peers, |peer, last| {
         let controlled = peer.owner_references().iter().any(|o| o.controller == Some(true));
-        if controlled || peer.metadata.deletion_timestamp.is_some() || !driver.covers() {
-            continue;
+        match controlled {
+            true => last.clone(),
+            false => ownerless(last, names, peer.metadata.generation, now),
         }
-        let last = peer.status.clone().unwrap_or_default();
-        let next = ownerless(&last, names, peer.metadata.generation, driver.now());
-        if next != last {
-            driver.store_peer_status(peer, next).await?;
-        }
-    }
-    Ok(())
+    })
+    .await
 }
 
 /// Something that only people can mend: said in the status, and nothing is done.
 async fn hold(
     driver: &mut dyn Driver,
-    resource: &EtcdCluster,
-    reason: &'static str,
-    why: &str,
+    (resource, peers): (&EtcdCluster, &[Arc<EtcdPeer>]),
+    (reason, why): (&'static str, &str),
     kept: &mut PassCache,
 ) -> Result<Option<Duration>, RequestError> {
     driver.held(reason);
@@ -311,7 +307,32 @@ async fn hold(
             driver.record_event(resource, &event).await;
         }
     }
+    let now = driver.now();
+    show_peers(driver, peers, |peer, last| {
+        unasked_peer(last, reason, peer.metadata.generation, now)
+    })
+    .await?;
     Ok(Some(AT_REST))
+}
+
+/// Writes the status of each EtcdPeer for which there is another. Nothing depends on it.
+async fn show_peers(
+    driver: &mut dyn Driver,
+    peers: &[Arc<EtcdPeer>],
+    next: impl Fn(&EtcdPeer, &PeerStatus) -> PeerStatus,
+) -> Result<(), RequestError> {
+    for peer in peers.iter().filter(|p| p.metadata.deletion_timestamp.is_none()) {
+        let last = peer.status.clone().unwrap_or_default();
+        let next = next(peer, &last);
+        if next == last {
+            continue;
+        }
+        if !driver.covers() {
+            return Ok(());
+        }
+        driver.store_peer_status(peer, next).await?;
+    }
+    Ok(())
 }
 
 /// Says what the API server does not do, while nothing else can be said.
@@ -476,23 +497,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The same for each EtcdPeer. Nothing depends on it.
+    /// The same for each EtcdPeer.
     async fn show_peers(&self, driver: &mut dyn Driver, seen: &StatusInput<'_>) -> Result<(), RequestError> {
-        for peer in &self.view.seen.peers {
-            let Some(ordinal) = self.names.ordinal(&peer.name_any()) else {
-                continue;
-            };
-            let last = peer.status.clone().unwrap_or_default();
-            let next = seen.peer(ordinal, &last, peer.metadata.generation);
-            if next == last || peer.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            if !driver.covers() {
-                return Ok(());
-            }
-            driver.store_peer_status(peer, next).await?;
-        }
-        Ok(())
+        let next = |peer: &EtcdPeer, last: &PeerStatus| match self.names.ordinal(&peer.name_any()) {
+            Some(ordinal) => seen.peer(ordinal, last, peer.metadata.generation),
+            None => last.clone(),
+        };
+        show_peers(driver, &self.view.seen.peers, next).await
     }
 
     /// What is done besides the plan's steps: for certificates, for the objects of the cluster.

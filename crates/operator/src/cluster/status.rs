@@ -327,6 +327,26 @@ fn unserved(last: &[MemberStatus], healthy: Option<bool>) -> Vec<MemberStatus> {
     last.iter().map(unserved).collect()
 }
 
+/// The status of an EtcdPeer whose member is not asked how it is until something of its cluster is mended.
+pub fn unasked_peer(
+    last: &PeerStatus,
+    reason: &str,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> PeerStatus {
+    let holds = Holds {
+        kind: "Ready",
+        status: None,
+        reason,
+        message: "the member is not asked how it is until its EtcdCluster is mended".to_owned(),
+    };
+    PeerStatus {
+        conditions: vec![condition(holds, &last.conditions, generation, now)],
+        observed_generation: generation,
+        ..last.clone()
+    }
+}
+
 /// The status of an EtcdPeer whose EtcdCluster does not exist.
 pub fn ownerless(
     last: &PeerStatus,

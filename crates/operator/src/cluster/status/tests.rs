@@ -19,6 +19,33 @@ fn a_peer_without_a_cluster_is_told_once() {
 }
 
 #[test]
+fn a_peer_of_a_held_cluster_is_not_said_to_be_ready() {
+    let at = |second| jiff::Timestamp::from_second(second).unwrap();
+    let ready = Holds {
+        kind: "Ready",
+        status: Some(true),
+        reason: "Serving",
+        message: String::new(),
+    };
+    let last = PeerStatus {
+        server_version: "3.6.1".into(),
+        conditions: vec![condition(ready, &[], Some(1), at(1))],
+        observed_generation: Some(1),
+    };
+    let next = unasked_peer(&last, "Invalid", Some(1), at(2));
+    assert_eq!(next.server_version, "3.6.1", "as last seen");
+    let [ready] = &next.conditions[..] else {
+        panic!("{next:?}")
+    };
+    assert_eq!((&*ready.status, &*ready.reason), ("Unknown", "Invalid"));
+    assert_eq!(
+        unasked_peer(&next, "Invalid", Some(1), at(9)),
+        next,
+        "time alone changes nothing"
+    );
+}
+
+#[test]
 fn a_held_cluster_keeps_the_conditions_that_still_hold() {
     let at = |second| jiff::Timestamp::from_second(second).unwrap();
     let (before, later) = (at(1), at(2));
