@@ -4,15 +4,30 @@
 use quorate_core::guard::Guard;
 use quorate_sim::guards::find;
 
+/// A seed that broke when it was last tried. When the model or the planner changes it may not any more; then the search
+/// goes on from there, and only takes longer.
+fn near(guard: Guard) -> u64 {
+    match guard {
+        Guard::FreshVolume => 14,
+        Guard::NewIdForWiped => 8,
+        Guard::PresentVolume => 40,
+        Guard::QuorumAfterRemoval => 222,
+        Guard::QuorumWhileDisturbed => 65,
+        Guard::OneDisturbed => 96,
+        Guard::FreshView => 5_532,
+        Guard::VersionStep => 40,
+        Guard::ServedSettings => 186,
+        Guard::LeavingVolume => 117,
+    }
+}
+
 #[test]
 fn without_any_one_guard_some_world_breaks() {
     for guard in Guard::ALL {
-        // Few worlds need a fresh view; the gate begins near one of them.
-        let from = if guard == Guard::FreshView { 5_500 } else { 1 };
-        let found = find(guard, from, 3000);
+        let found = find(guard, near(guard), 3000);
         let Some((_, broke)) = found.broke else {
             panic!("{guard:?} is not shown to be needed in {} seeds", found.tried);
         };
-        eprintln!("{guard:?}: {broke}");
+        eprintln!("{guard:?}: {broke} ({} tried)", found.tried);
     }
 }
