@@ -16,6 +16,41 @@ use quorate_core::Memory;
 /// No memory is longer: an API server stores one and a half million bytes.
 const UNPACKED_MAX: u64 = 4 << 20;
 
+/// The text that was last read or made, with its memory: most passes change nothing, and packing is a good part of one.
+#[derive(Debug, Default)]
+pub struct MemoryText {
+    last: Option<(String, Memory)>,
+}
+
+impl MemoryText {
+    pub fn pack(&mut self, memory: &Memory) -> Option<String> {
+        if let Some((text, last)) = &self.last
+            && last == memory
+        {
+            return Some(text.clone());
+        }
+        let text = pack(memory)?;
+        self.last = Some((text.clone(), memory.clone()));
+        Some(text)
+    }
+
+    pub fn unpack(&mut self, text: &str) -> Result<Memory, String> {
+        if let Some((last, memory)) = &self.last
+            && last == text
+        {
+            return Ok(memory.clone());
+        }
+        let memory = unpack(text)?;
+        // What is plain JSON is packed when it is next written.
+        self.last = (!is_plain(text)).then(|| (text.to_owned(), memory.clone()));
+        Ok(memory)
+    }
+}
+
+fn is_plain(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
 /// The text of a memory; the same for the same memory.
 pub fn pack(memory: &Memory) -> Option<String> {
     let plain = serde_json::to_vec(memory).ok()?;
@@ -26,7 +61,7 @@ pub fn pack(memory: &Memory) -> Option<String> {
 
 /// The memory in a text, also one of the time when it was plain JSON. An error is for people.
 pub fn unpack(text: &str) -> Result<Memory, String> {
-    let plain = match text.trim_start().starts_with('{') {
+    let plain = match is_plain(text) {
         true => text.as_bytes().to_vec(),
         false => unpacked(text)?,
     };
@@ -75,6 +110,30 @@ mod tests {
     fn a_memory_in_plain_json_is_still_read() {
         let plain = serde_json::to_string(&memory()).unwrap();
         assert_eq!(unpack(&plain), Ok(memory()));
+        let mut texts = MemoryText::default();
+        assert_eq!(texts.unpack(&plain), Ok(memory()));
+        assert_eq!(
+            texts.pack(&memory()),
+            pack(&memory()),
+            "it is packed when it is written"
+        );
+    }
+
+    #[test]
+    fn what_is_kept_is_the_text_of_that_very_memory() {
+        let other = Memory {
+            manifest: None,
+            ..memory()
+        };
+        let (text, others) = (pack(&memory()).unwrap(), pack(&other).unwrap());
+        let mut texts = MemoryText::default();
+        for _ in 0..2 {
+            assert_eq!(texts.unpack(&text), Ok(memory()));
+            assert_eq!(texts.pack(&memory()), Some(text.clone()));
+            assert_eq!(texts.pack(&other), Some(others.clone()));
+            assert_eq!(texts.unpack(&others), Ok(other.clone()));
+            assert!(texts.unpack("H4").is_err());
+        }
     }
 
     #[test]

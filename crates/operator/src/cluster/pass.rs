@@ -10,7 +10,7 @@ use quorate_core::model::{Frozen, Progress, Spec};
 use quorate_core::reason::BlockReason;
 
 use crate::cluster::build::{BuildContext, Fallback, etcd};
-use crate::cluster::memory_text::unpack;
+use crate::cluster::memory_text::MemoryText;
 use crate::cluster::observe::Objects;
 use crate::cluster::observe::gather::{bytes, requested};
 use crate::cluster::record::{recall, speaks_tls};
@@ -117,8 +117,13 @@ pub fn fallback(context: &BuildContext<'_>, memory: &Memory, wanted: Option<&str
 /// What is remembered with the resource. An error is for people: a memory that is there and cannot be read is not
 /// forgotten, for what was begun would be begun again.
 pub fn stored(resource: &EtcdCluster) -> Result<Option<Memory>, String> {
+    stored_as(resource, &mut MemoryText::default())
+}
+
+/// The same, for one who has read or written it before.
+pub fn stored_as(resource: &EtcdCluster, texts: &mut MemoryText) -> Result<Option<Memory>, String> {
     let text = resource.status.as_ref().and_then(|s| s.memory.as_ref());
-    text.map(|text| unpack(text)).transpose().map_err(|error| {
+    text.map(|text| texts.unpack(text)).transpose().map_err(|error| {
         format!(
             "status.memory cannot be read: {error}; a newer quorate wrote it, or someone changed it: run that quorate, \
              or put back what was there"

@@ -24,8 +24,9 @@ use super::build::{BuildContext, Images};
 use super::driver::{Driver, View};
 use super::execute::{Executor, Requests};
 use super::log;
+use super::memory_text::MemoryText;
 use super::observe::{Look, Objects};
-use super::pass::{asked, fallback, recalled, stored, unreadable_claim, wanted, with_own_generations};
+use super::pass::{asked, fallback, recalled, stored_as, unreadable_claim, wanted, with_own_generations};
 use super::record::speaks_tls;
 use super::status::{StatusInput, held, ownerless, refused, unasked_peer};
 use super::upkeep::{release, upkeep};
@@ -57,6 +58,7 @@ pub struct PassCache {
     unwritten: ApiFailures,
     /// What stops the plan and what it waits for, as far as it was told.
     standing: Transitions,
+    memory_text: MemoryText,
 }
 
 impl PassCache {
@@ -143,7 +145,7 @@ async fn look_after(
     }
     kept.replaced = None;
     let unreadable = StatusReason::UnreadableMemory.name();
-    let stored = match stored(&resource) {
+    let stored = match stored_as(&resource, &mut kept.memory_text) {
         Ok(stored) => stored,
         Err(why) => return hold(driver, (&resource, &view.seen.peers), (unreadable, &why), kept).await,
     };
@@ -489,7 +491,7 @@ impl Pass<'_> {
         kept: &mut PassCache,
     ) -> Result<(), RequestError> {
         let last = self.resource.status.clone().unwrap_or_default();
-        let next = seen.cluster(&last);
+        let next = seen.cluster(&last, &mut kept.memory_text);
         if acts || next != last {
             store(driver, self.resource, next, kept).await?;
         }

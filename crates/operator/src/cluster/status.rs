@@ -11,7 +11,7 @@ use quorate_core::model::{Observed, Ordinal, SlotView, Spec, Version, quorum};
 use quorate_core::reason::{StatusReason, WaitReason};
 use quorate_core::{Memory, Plan};
 
-use crate::cluster::memory_text;
+use crate::cluster::memory_text::MemoryText;
 use crate::names::Names;
 
 /// How many blocks a condition tells besides the first.
@@ -49,7 +49,7 @@ struct Holds<'a> {
 
 impl StatusInput<'_> {
     /// The next status of the cluster.
-    pub fn cluster(&self, last: &ClusterStatus) -> ClusterStatus {
+    pub fn cluster(&self, last: &ClusterStatus, texts: &mut MemoryText) -> ClusterStatus {
         let voters = self.healthy_voters();
         ClusterStatus {
             replicas: i32::try_from(self.peers).unwrap_or(i32::MAX),
@@ -61,7 +61,7 @@ impl StatusInput<'_> {
             conditions: self.conditions(&last.conditions),
             selector: Some(self.names.selector()),
             observed_generation: self.generation,
-            memory: memory_text::pack(self.memory),
+            memory: texts.pack(self.memory),
         }
     }
 

@@ -174,7 +174,7 @@ fn what_stops_or_delays_a_plan_is_the_same_in_the_condition_the_events_and_the_m
         let events = new_warnings(&names, plan, &mut Default::default());
         assert!(events.iter().all(|news| news.warning));
         let events: BTreeSet<&str> = events.iter().map(|news| news.reason).collect();
-        let status = seen.cluster(&ClusterStatus::default());
+        let status = seen.cluster(&ClusterStatus::default(), &mut Default::default());
         (status, events, metrics.text(true, &BTreeMap::new()))
     };
     let told = |status: &ClusterStatus, kind: &str| {
