@@ -82,7 +82,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<GateResult
             // A volume in use is tried again soon: only its lock is looked at.
             last = matches!(attempt, Attempt::NotYet(_)).then(|| (go, Instant::now()));
             match attempt {
-                Attempt::GateResult(passed) => return Ok(passed),
+                Attempt::Passed(passed) => return Ok(passed),
                 Attempt::NotYet(why) | Attempt::InUse(why) => {
                     if why != told {
                         waiting(&why);
@@ -102,7 +102,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<GateResult
 }
 
 enum Attempt {
-    GateResult(GateResult),
+    Passed(GateResult),
     NotYet(String),
     InUse(String),
 }
@@ -136,7 +136,7 @@ fn attempt(gate: &Gate<'_>, layout: &Layout, go: Option<&[u8]>) -> Result<Attemp
     match decision {
         Decision::Pass(admission) => {
             let passed = admit::admit(gate, layout, record, &admission, &hold)?;
-            Ok(Attempt::GateResult(passed))
+            Ok(Attempt::Passed(passed))
         }
         Decision::Wait { why } => Ok(Attempt::NotYet(why)),
         Decision::Refuse { why } => Err(Error::refused(gate.volume, why)),

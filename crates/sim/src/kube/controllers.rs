@@ -371,7 +371,7 @@ impl KubeWorld {
                 .filter(|_| pod.files.is_some() || !self.wants.tls)
             {
                 self.volumes.entry(claim.clone()).or_default();
-                pod.phase = Phase::LookOptions {
+                pod.phase = Phase::Looking {
                     gives_up: now + LOOK_PATIENCE,
                 };
             }
@@ -395,7 +395,7 @@ impl KubeWorld {
         let free = volume.lock.is_none();
         let generation = pod.purpose.generation;
         match pod.phase.clone() {
-            Phase::LookOptions { .. } if free => {
+            Phase::Looking { .. } if free => {
                 self.ids += 1;
                 let fresh = format!("{:032x}", self.ids);
                 let report = volume.look(self.etcd.node(place), generation, &fresh);
@@ -404,7 +404,7 @@ impl KubeWorld {
                 pod.report = Some(report);
                 pod.phase = Phase::Gate;
             }
-            Phase::LookOptions { gives_up } if gives_up <= now => {
+            Phase::Looking { gives_up } if gives_up <= now => {
                 let entry = volume.record.as_ref().map(|r| r.entry(generation));
                 pod.report = Some(Report {
                     format: FORMAT,

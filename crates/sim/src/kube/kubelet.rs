@@ -22,7 +22,7 @@ pub enum Phase {
     /// Not on a node yet, or its image is being fetched.
     Coming,
     /// It looks, and gives up waiting for the volume at this tick.
-    LookOptions {
+    Looking {
         gives_up: u64,
     },
     Gate,
@@ -145,9 +145,7 @@ impl Running {
                 let state = json!({"containerStatuses": [container(ETCD_CONTAINER, etcd, None)]});
                 return json!({"phase": "Pending", "containerStatuses": state["containerStatuses"]});
             }
-            Phase::LookOptions { .. } => {
-                inits = vec![container(LOOK_CONTAINER, json!({"running": {}}), None)]
-            }
+            Phase::Looking { .. } => inits = vec![container(LOOK_CONTAINER, json!({"running": {}}), None)],
             Phase::Gate => inits.push(container(PREPARE_CONTAINER, json!({"running": {}}), None)),
             Phase::Refused { why, .. } => {
                 let state = waiting("CrashLoopBackOff");
