@@ -21,7 +21,8 @@ use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::TemplateResources;
 use crate::names::Names;
 
-/// After this long a pod that was refused is made anew, so that it looks again.
+/// After this long a pod that was refused is made anew, so that it looks again. If it seems to be of the future by as much,
+/// the operator's clock was set back: nobody waits until that has caught up.
 const REFUSED_MS: u64 = 60_000;
 
 /// The EtcdPeer of a slot.
@@ -417,7 +418,7 @@ impl SlotObjects {
                 let place = if known { Place::Ready } else { Place::Absent };
                 (Process::Stopped { last }, place)
             }
-            Stage::Refused(_) if now.0.saturating_sub(pod.created.0) > REFUSED_MS => (stopped, Place::Absent),
+            Stage::Refused(_) if now.0.abs_diff(pod.created.0) > REFUSED_MS => (stopped, Place::Absent),
             Stage::Refused(why) => (stopped, preparing(why)),
             Stage::Finished | Stage::Running { .. } | Stage::Admitted => {
                 (stopped, preparing("its pod is being made"))

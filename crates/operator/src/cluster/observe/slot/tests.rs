@@ -265,7 +265,8 @@ fn a_crashing_member_counts_as_stopped_on_its_own_data() {
 fn a_refused_pod_is_made_anew_after_a_while() {
     let look = json!({"name": "look", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"terminated": {"exitCode": 1, "message": "read-only"}}});
-    let refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
+    let mut refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
+    refused.pods[0].created = Time(10_000_000);
     let at = |now| {
         refused
             .view(&names(), Ordinal(0), PeerUrl(String::new()), &known(), now)
@@ -274,6 +275,9 @@ fn a_refused_pod_is_made_anew_after_a_while() {
     let created = refused.pods[0].created.0;
     assert!(matches!(at(Time(created + 1)), Place::Preparing { why, .. } if why.contains("read-only")));
     assert_eq!(at(Time(created + 61_000)), Place::Absent);
+    // The operator's clock is behind that of the API server: a little, or by an hour.
+    assert!(matches!(at(Time(created - 1_000)), Place::Preparing { .. }));
+    assert_eq!(at(Time(created - 3_600_000)), Place::Absent);
 }
 
 #[test]
