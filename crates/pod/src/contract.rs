@@ -114,6 +114,9 @@ fn is_zero(bytes: &u64) -> bool {
 /// In the words of a gate that refuses a start because too much old data lies aside.
 pub const NO_ROOM_ASIDE: &str = "sets of old data lie in";
 
+/// In the words of a gate that finds the volume without its record: what the look reported is not true any more.
+pub const IDENTITY_GONE: &str = "its identity has gone since it was looked at";
+
 /// What is known to be on a volume. The gate lets nothing through on one that has less: it was put back to an earlier state.
 /// Data of another member or cluster than is known waits for a go-ahead: a volume of an earlier cluster of the same name
 /// has the same names on it. An id that is absent is not compared.

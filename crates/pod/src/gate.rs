@@ -23,7 +23,9 @@ use quorate_datadir::durable;
 
 use crate::Error;
 use crate::admit::{self, Admission};
-use crate::contract::{GO_AHEAD_BYTES_MAX, GateResult, GoAhead, How, KnownProgress, MemberRef, Started};
+use crate::contract::{
+    GO_AHEAD_BYTES_MAX, GateResult, GoAhead, How, IDENTITY_GONE, KnownProgress, MemberRef, Started,
+};
 use crate::volume::hold::{EVERY, Held, Hold};
 use crate::volume::judge::{Data, Identity, judge};
 use crate::volume::layout::Layout;
@@ -116,8 +118,9 @@ fn attempt(gate: &Gate<'_>, layout: &Layout, go: Option<&[u8]>) -> Result<Attemp
     let record = match Record::read(layout)? {
         Known::Record(record) => record,
         Known::Absent | Known::Unreadable { .. } => {
-            let why = "its identity has gone since it was looked at, so it was wiped or exchanged; delete the pod, so \
-                       that the volume is looked at again";
+            let why = format!(
+                "{IDENTITY_GONE}, so it was wiped or exchanged; delete the pod, so that the volume is looked at again"
+            );
             return Err(Error::refused(gate.volume, why));
         }
     };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use quorate_core::model::{Generation, Version};
-use quorate_pod::contract::{How, KnownProgress, MemberRef, Report};
+use quorate_pod::contract::{How, IDENTITY_GONE, KnownProgress, MemberRef, Report};
 use quorate_pod::rules::{
     self, Admission, Data as Judged, Decision, Gate, Identity, Launch, LaunchMode, Layout, Record,
 };
@@ -132,7 +132,7 @@ impl Volume {
     pub fn pass(&mut self, node: &mut Node, purpose: &Purpose, go: Option<&str>) -> AtGate {
         let gate = purpose.gate();
         let Some(record) = &mut self.record else {
-            return AtGate::Refused("its identity has gone since it was looked at".to_owned());
+            return AtGate::Refused(IDENTITY_GONE.to_owned());
         };
         let record = record.clone();
         let data = self.judge(node, purpose.generation);

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Exit, Generation, Time, Version};
 use quorate_pod::contract::{
-    CLUSTER_LABEL, ETCD_CONTAINER, Found, GateResult, GoAhead, KnownProgress, LOOK_CONTAINER, MemberRef,
-    PEER_LABEL, PREPARE_CONTAINER, REACHED_ANNOTATION, Report, START_ANNOTATION,
+    CLUSTER_LABEL, ETCD_CONTAINER, Found, GateResult, GoAhead, IDENTITY_GONE, KnownProgress, LOOK_CONTAINER,
+    MemberRef, PEER_LABEL, PREPARE_CONTAINER, REACHED_ANNOTATION, Report, START_ANNOTATION,
 };
 
 use crate::cluster::build::etcd::settings_of;
@@ -52,7 +52,7 @@ pub struct PodState {
     pub stage: Stage,
     /// Kubernetes counts it as ready and sends clients to it.
     pub ready: bool,
-    /// What was last seen of its volume, before etcd was started on it.
+    /// What was last seen of its volume, before etcd was started on it; nothing if the gate found that outdated.
     pub report: Option<Report>,
     /// The number of the last start on its volume, as the gate has written it.
     pub run: Option<u64>,
@@ -112,6 +112,9 @@ impl PodState {
             }
             _ => false,
         };
+        let stage = stage(pod, &report, told || alone);
+        // It looks once in its life; what was put on the volume after a wipe is for another to see.
+        let outdated = matches!(&stage, Stage::Refused(why) if why.contains(IDENTITY_GONE));
         PodState {
             name: meta.name.clone().unwrap_or_default(),
             uid,
@@ -125,9 +128,9 @@ impl PodState {
                 == Some(LEFT_BEHIND_LABEL.1),
             lacks: lacking(meta.labels.as_ref()),
             ip: pod.status.as_ref().and_then(|s| s.pod_ip.clone()),
-            stage: stage(pod, &report, told || alone),
+            stage,
             ready: ready(pod),
-            report: report.and_then(Result::ok),
+            report: report.and_then(Result::ok).filter(|_| !outdated),
             run: passed(pod).and_then(|passed| passed.run),
             resources: PodResources::read(pod),
         }

@@ -1,6 +1,6 @@
 use quorate_core::memory::Slot;
 use quorate_core::model::{ClusterId, MemberId, Progress};
-use quorate_pod::contract::Found;
+use quorate_pod::contract::{Found, IDENTITY_GONE};
 use serde_json::{Value, json};
 
 use super::*;
@@ -339,6 +339,30 @@ fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_look
         assert_eq!(seen.process, Process::Stopped { last: None });
         assert_eq!(seen.place, Place::Ready);
     }
+}
+
+#[test]
+fn a_volume_that_is_wiped_under_a_refused_pod_is_looked_at_again() {
+    let mut status = at_the_gate(&Report {
+        belongs_to: Some("ns/c/c-1".parse().unwrap()),
+        ..report(data(), Some(("3.6.1", "config-0")))
+    });
+    let refuses = |status: &mut Value, why: &str| {
+        status["initContainerStatuses"][1]["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        status["initContainerStatuses"][1]["lastState"] =
+            json!({"terminated": {"exitCode": 3, "message": why}});
+    };
+    refuses(&mut status, "refused: the volume belongs to the member ns/c/c-1");
+    let foreign = view(&slot(std::slice::from_ref(&status)), &known());
+    assert!(matches!(foreign.volume, Volume::Foreign { .. }), "{foreign:?}");
+    refuses(&mut status, &format!("refused: {IDENTITY_GONE}, so it was wiped"));
+    let mut wiped = slot(&[status]);
+    wiped.pods[0].created = Time(NOW.0 - 30_000);
+    let seen = view(&wiped, &known());
+    assert_eq!((seen.volume, seen.marks), (Volume::Unknown, None));
+    assert!(matches!(seen.place, Place::Preparing { .. }), "{:?}", seen.place);
+    wiped.pods[0].created = Time(NOW.0 - 61_000);
+    assert_eq!(view(&wiped, &known()).place, Place::Absent);
 }
 
 #[test]
