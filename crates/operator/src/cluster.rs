@@ -14,6 +14,7 @@ pub mod login;
 pub mod memory_text;
 pub mod observe;
 pub mod pass;
+mod peers;
 pub mod reconcile;
 pub mod record;
 pub mod resources;

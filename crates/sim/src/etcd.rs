@@ -211,7 +211,7 @@ pub struct EtcdModel {
     pub alarms: BTreeSet<Alarm>,
     /// After so many entries a member takes a raft snapshot.
     pub snapshot_count: usize,
-    /// See [`APPLY_GAP`].
+    /// How many entries a member may count as yet to be applied and still take requests ([`APPLY_GAP`]).
     pub apply_gap: usize,
     /// Raft snapshots that voters and learners were sent, because the leader's log began later than theirs ended.
     pub snapshots_sent: Snapshots,

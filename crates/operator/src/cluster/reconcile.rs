@@ -27,8 +27,9 @@ use super::log;
 use super::memory_text::MemoryText;
 use super::observe::{Look, Objects};
 use super::pass::{asked, fallback, recalled, stored_as, unreadable_claim, wanted, with_own_generations};
+use super::peers;
 use super::record::speaks_tls;
-use super::status::{StatusInput, held, ownerless, refused, unasked_peer};
+use super::status::{StatusInput, held, refused, unasked_peer};
 use super::upkeep::{release, upkeep};
 use crate::names::Names;
 use crate::requests::api_errors::{ApiFailures, RequestError};
@@ -271,22 +272,9 @@ async fn finish(
     let waits = resource.is_some() || !requests.effects.is_empty();
     ask(driver, resource, requests).await?;
     if resource.is_none() {
-        report_ownerless(driver, names, &view).await?;
+        peers::report_ownerless(driver, names, &view).await?;
     }
     Ok(waits.then_some(AT_REST))
-}
-
-/// Says on EtcdPeers that nobody owns that there is no EtcdCluster which would look after them.
-async fn report_ownerless(driver: &mut dyn Driver, names: &Names, view: &View) -> Result<(), RequestError> {
-    let now = driver.now();
-    show_peers(driver, &view.seen.peers, |peer, last| {
-        let controlled = peer.owner_references().iter().any(|o| o.controller == Some(true));
-        match controlled {
-            true => last.clone(),
-            false => ownerless(last, names, peer.metadata.generation, now),
-        }
-    })
-    .await
 }
 
 /// Something that only people can mend: said in the status, and nothing is done.
@@ -310,31 +298,11 @@ async fn hold(
         }
     }
     let now = driver.now();
-    show_peers(driver, peers, |peer, last| {
+    peers::show(driver, peers, |peer, last| {
         unasked_peer(last, reason, peer.metadata.generation, now)
     })
     .await?;
     Ok(Some(AT_REST))
-}
-
-/// Writes the status of each EtcdPeer for which there is another. Nothing depends on it.
-async fn show_peers(
-    driver: &mut dyn Driver,
-    peers: &[Arc<EtcdPeer>],
-    next: impl Fn(&EtcdPeer, &PeerStatus) -> PeerStatus,
-) -> Result<(), RequestError> {
-    for peer in peers.iter().filter(|p| p.metadata.deletion_timestamp.is_none()) {
-        let last = peer.status.clone().unwrap_or_default();
-        let next = next(peer, &last);
-        if next == last {
-            continue;
-        }
-        if !driver.covers() {
-            return Ok(());
-        }
-        driver.store_peer_status(peer, next).await?;
-    }
-    Ok(())
 }
 
 /// Says what the API server does not do, while nothing else can be said.
@@ -505,7 +473,7 @@ impl Pass<'_> {
             Some(ordinal) => seen.peer(ordinal, last, peer.metadata.generation),
             None => last.clone(),
         };
-        show_peers(driver, &self.view.seen.peers, next).await
+        peers::show(driver, &self.view.seen.peers, next).await
     }
 
     /// What is done besides the plan's steps: for certificates, for the objects of the cluster.
