@@ -163,13 +163,14 @@ pub fn plan_with(
     if corrupt {
         return pass.finish();
     }
+    pass.write_unanswered_change_down();
     pass.write_for_silent();
     // From here on a quorum has answered in this very pass. At most one of these does something.
     let decided = pass.unknown_members() | pass.tend_learner();
     let steps = pass.steps();
     let repairs = !decided && pass.repair();
-    // A repair may wait for the very member that does not serve.
-    let waits = !decided && pass.steps() == steps;
+    // A repair may wait for the very member that does not serve. One that is started now has its turn first.
+    let waits = !decided && pass.steps() == steps && !pass.starts_one();
     let restarts = waits && (pass.restart_unproven() || pass.restart_stuck());
     let decided = decided || repairs || restarts;
     if spec.frozen.is_some() {

@@ -21,6 +21,8 @@ pub const HEALED_TICKS_MAX: u64 = 2400;
 /// A world has hundreds of entries, not tens of thousands.
 const SNAPSHOT_COUNT: usize = 40;
 const APPLY_GAP: usize = 20;
+/// For how long the only voter there is may not have written down that it is.
+const JUST_ALONE_TICKS: u64 = 20;
 /// A fault's aftermath: so long after it nothing counts as calm.
 const AFTERMATH_TICKS: u64 = 120;
 
@@ -355,10 +357,11 @@ impl World {
     }
 
     /// Would killing a member now leave etcd itself no way back? etcd syncs how much is committed only along with
-    /// the next entry: the survivor of two, killed before that, waits for the removed one's vote for ever.
+    /// the next entry: the survivor of two, killed before that, waits for the removed one's vote for ever. Where quorate does not reach
+    /// it, nobody has it write one.
     pub fn fragile(&self) -> bool {
         self.voters <= 2
-            && (self.voters == 2 || self.ground.etcd.now - self.alone_since < 20)
+            && (self.voters == 2 || self.ground.etcd.now - self.alone_since < JUST_ALONE_TICKS)
             && self.shrinking()
     }
 
@@ -400,7 +403,9 @@ impl World {
             .map(|r| &r.conf);
         let all_well = conf.is_some_and(|c| c.voters().all(|(_, m)| self.ground.etcd.serves(m.place)));
         let voters = conf.map_or(self.voters, |c| c.voters().count());
-        if voters == 1 && self.voters != 1 {
+        let unheard = leader.is_some_and(|l| !self.ground.etcd.linked(Place::SITE, l));
+        let just_alone = self.voters != 1 || now - self.alone_since < JUST_ALONE_TICKS && unheard;
+        if voters == 1 && just_alone {
             self.alone_since = now;
         }
         self.voters = voters;

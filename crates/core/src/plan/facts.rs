@@ -39,13 +39,20 @@ impl Pass<'_> {
         }
     }
 
-    /// What failed under another version or configuration says nothing about the ones that are wanted now.
+    /// What failed under another version or configuration says nothing about the ones that are wanted now, nor does how
+    /// long it was tried.
     fn begin_anew(&mut self) {
-        let wanted = self.spec.setup();
+        let wanted = Some(self.spec.setup());
+        let known = std::mem::replace(&mut self.memory.wanted, wanted);
+        if known.is_none() || known == self.memory.wanted {
+            return;
+        }
         for slot in self.memory.slots.values_mut() {
-            if slot.tried.as_ref().is_some_and(|tried| *tried != wanted) {
-                (slot.tried, slot.fails, slot.starts, slot.withdrawn.0) = (None, 0, 0, 0);
-            }
+            (slot.fails, slot.starts, slot.withdrawn.0) = (0, 0, 0);
+        }
+        let turn = self.memory.disturbance.as_mut();
+        if let Some(turn) = turn.filter(|d| !d.settle && !d.again) {
+            turn.since = self.now;
         }
     }
 
@@ -179,6 +186,15 @@ impl Pass<'_> {
         let refused = self.observed.last.as_ref().is_some_and(|last| {
             last.step == kind && last.at >= change.since && matches!(last.result, StepResult::Refused(_))
         });
+        let answered = self.observed.last.as_ref().is_some_and(|last| {
+            let result = matches!(last.result, StepResult::Done);
+            result && last.step == kind && last.at >= change.since
+        });
+        if let (ChangeKind::Promote(member) | ChangeKind::Remove(member), true) =
+            (&change.kind, done && !answered)
+        {
+            self.unanswered_change = Some(*member);
+        }
         if done || refused || self.elapsed(change.since) > pace::CHANGE_DEADLINE {
             self.memory.change = None;
         }

@@ -27,6 +27,8 @@ pub(super) struct Pass<'a> {
     moved_on: BTreeSet<Ordinal>,
     /// A quorum answered, but not of our cluster.
     pub foreign_quorum: bool,
+    /// Who became a voter or stopped being one, if that shows although it was not answered: a crash may undo it.
+    pub unanswered_change: Option<MemberId>,
 }
 
 /// A listed member and what is known of it.
@@ -49,6 +51,7 @@ impl<'a> Pass<'a> {
             plan: Plan::default(),
             moved_on: BTreeSet::new(),
             foreign_quorum: false,
+            unanswered_change: None,
         }
     }
 
@@ -92,6 +95,11 @@ impl<'a> Pass<'a> {
     /// How many steps are planned by now.
     pub fn steps(&self) -> usize {
         self.plan.steps.len()
+    }
+
+    /// Is a member started in this pass?
+    pub fn starts_one(&self) -> bool {
+        self.plan.steps.iter().any(|s| matches!(s, Step::Start { .. }))
     }
 
     pub fn step(&mut self, step: Step) {
@@ -384,9 +392,8 @@ impl<'a> Pass<'a> {
         }
         let now = self.now;
         let same_start = asked && slot.fails > 0 && self.elapsed(slot.last_start) < pace::SAME_START;
-        let (tried, version) = (self.spec.setup(), setup.version);
+        let version = setup.version;
         let slot = self.slot_mut(ordinal);
-        slot.tried = Some(tried);
         slot.started = Some(setup.clone());
         if slot.mark == Mark::Never {
             slot.mark = Mark::Intended;
@@ -433,7 +440,6 @@ impl<'a> Pass<'a> {
                 (times, _) if failed => (times.saturating_add(1), self.now),
                 before => before,
             },
-            tried: old.tried,
             after_served: old.served.is_some(),
             belongs_to: old.belongs_to,
             ..Slot::default()

@@ -5,6 +5,7 @@ mod clocks;
 pub(crate) mod fixture;
 mod growing;
 mod identity;
+mod removing;
 mod repairing;
 mod resizing;
 mod rolling;

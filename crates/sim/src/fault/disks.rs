@@ -163,7 +163,8 @@ impl World {
         }
         let now = self.ground.etcd.now;
         let at = now + self.rng.u64(60..160);
-        self.ground.etcd.node(place(ordinal)).stalled_until = at;
+        // It does not answer once more before it is gone.
+        self.ground.etcd.node(place(ordinal)).stalled_until = at + 1;
         self.ground.slot(ordinal).dying = Some(Dying {
             generation,
             known_at: now + GRACE_TICKS,

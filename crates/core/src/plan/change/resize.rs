@@ -24,9 +24,9 @@ impl Pass<'_> {
             settle: false,
             again: false,
         });
-        let (now, tried, started) = (self.now, self.spec.setup(), self.wanted_at(ordinal));
+        let (now, started) = (self.now, self.wanted_at(ordinal));
         let slot = self.slot_mut(ordinal);
-        (slot.tried, slot.started, slot.last_start) = (Some(tried), Some(started), now);
+        (slot.started, slot.last_start) = (Some(started), now);
         slot.healthy_since = None;
         let config = self.spec.config.clone();
         self.step(Step::Resize { ordinal, config });

@@ -222,10 +222,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Can it only be started as is wanted, because nobody knows how to build what it served with?
+    /// Can it only be started as is wanted, because nobody knows how to build what it served with? Of one that never served
+    /// itself, what the others served with counts.
     fn has_no_choice(&self, slot: &Slot) -> bool {
         let served_else = |served: &Setup| served.config != self.spec.config;
-        self.good().is_none() && slot.served_as.as_ref().is_some_and(served_else)
+        let others = || {
+            let mut served = self.memory.slots.values().filter_map(|s| s.served_as.as_ref());
+            served.next().is_some_and(served_else) && served.all(served_else)
+        };
+        self.good().is_none() && slot.served_as.as_ref().map_or_else(others, served_else)
     }
 
     /// Its data is there, as far as anyone can see.

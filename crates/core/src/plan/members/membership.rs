@@ -84,6 +84,13 @@ impl Pass<'_> {
         self.have_another_write(member, WriteBefore::Outage);
     }
 
+    /// The entry after a change that was not answered may be missing, or have come before it.
+    pub fn write_unanswered_change_down(&mut self) {
+        if let Some(member) = self.unanswered_change {
+            self.write_down(member);
+        }
+    }
+
     /// An entry that changes nothing, through another than `member`: the leader, best of all. False if there is nobody.
     pub fn have_another_write(&mut self, member: MemberId, before: WriteBefore) -> bool {
         let leader = self.leader();

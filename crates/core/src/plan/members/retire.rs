@@ -97,11 +97,15 @@ impl Pass<'_> {
         }
     }
 
-    /// A process on a volume that is no longer its slot's. The raw observation counts here, not the present volume.
+    /// A process on a volume that is no longer its slot's. The raw observation counts here, not the present volume. Should
+    /// its removal be undone by a crash, the others need its vote.
     fn stop_former(&mut self, ordinal: Ordinal) {
         let Some(view) = self.observed.slots.get(&ordinal) else {
             return;
         };
+        if self.unanswered_change.is_some() {
+            return;
+        }
         if let Process::Running {
             generation, since, ..
         } = view.process

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::Mark;
 use crate::model::*;
-use crate::plan::{Plan, Step, WriteBefore, pace};
+use crate::plan::{BlockReason, Plan, Step, WriteBefore, pace};
 
 /// What members do when they are started.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -513,6 +513,70 @@ fn first_members_that_end_are_placed_with_corrected_settings() {
 }
 
 /// What is known of a cluster may have been deleted, and begun again from the records of its volumes.
+/// A first member was killed, so that nobody knows whether the first settings serve. The others do serve with them.
+#[test]
+fn a_first_member_that_ends_with_other_settings_than_the_others_serve_with_keeps_its_place() {
+    let mut f = served(3);
+    for slot in f.memory.slots.values_mut() {
+        slot.starts = 0;
+    }
+    f.memory.good = None;
+    let slot = f.memory.slots.get_mut(&o(2)).unwrap();
+    (slot.served_as, slot.served) = (None, None);
+    want(&mut f, V, "bad");
+    f.kill(2);
+    let (steps, last) = settle(&mut f, bad);
+    assert!(
+        steps.iter().all(|s| s.starts_with("start member 2")),
+        "it is only started: {steps:?}"
+    );
+    assert_eq!(reasons(&last).last(), Some(&"NewSettingsFail"), "{last:?}");
+    // The user takes them back.
+    want(&mut f, V, "c");
+    settle(&mut f, bad);
+    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
+}
+
+/// A stuck member is not stopped in the pass in which another is tried with the wanted settings.
+#[test]
+fn one_that_is_tried_as_the_cure_and_one_that_is_stuck_take_turns() {
+    let mut f = served(5);
+    want(&mut f, V, "better");
+    f.spec.frozen = Some(Frozen {
+        reason: BlockReason::Invalid,
+        detail: "spoilt".to_owned(),
+    });
+    f.kill(3);
+    f.memory.slots.get_mut(&o(3)).unwrap().fails = pace::GOOD_TRIES | 1;
+    f.view(2).status = None;
+    f.memory.wanted = Some(f.spec.setup());
+    f.memory.slots.get_mut(&o(2)).unwrap().unhealthy_since = Some(f.now);
+    f.later(pace::STUCK.0);
+    assert_eq!(f.steps(), ["start member 3 (g0) from its data, etcd 3.6.1"]);
+    assert_eq!(f.steps(), ["stop member 2"]);
+}
+
+/// What one cannot be started as for long, because its place is never ready, says nothing of what is wanted next.
+#[test]
+fn other_settings_have_their_own_time_to_come_up() {
+    let mut f = served(3);
+    want(&mut f, V, "slow");
+    while f.memory.disturbance.is_none() {
+        pass(&mut f, bad);
+    }
+    let why = "the pod is being made".to_owned();
+    f.kill(2).view(2).place = Place::Preparing { why };
+    f.later(pace::COME_UP);
+    assert!(reasons(&f.plan()).contains(&"NewSettingsFail"));
+    want(&mut f, V, "better");
+    for wait in [Duration::ZERO, pace::COME_UP / 2, pace::COME_UP / 3] {
+        let plan = f.later(wait).plan();
+        assert!(!reasons(&plan).contains(&"NewSettingsFail"), "{plan:?}");
+    }
+    let plan = f.later(pace::COME_UP / 3).plan();
+    assert!(reasons(&plan).contains(&"NewSettingsFail"), "{plan:?}");
+}
+
 #[test]
 fn one_whose_id_nobody_noted_is_restarted_with_corrected_settings() {
     let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };

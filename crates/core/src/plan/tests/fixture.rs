@@ -122,8 +122,13 @@ impl Fixture {
         }
     }
 
-    /// Member `n` is in the list no more.
+    /// Member `n` is in the list no more, as etcd answered.
     pub fn leave(&mut self, n: u32) {
+        self.observed.last = Some(Outcome {
+            step: StepKind::Remove,
+            result: StepResult::Done,
+            at: self.now,
+        });
         self.observed
             .quorum
             .as_mut()

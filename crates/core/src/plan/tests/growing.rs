@@ -369,8 +369,7 @@ fn the_place_of_a_member_that_is_gone_is_taken_away_and_then_its_storage() {
     let mut f = Fixture::healthy(3);
     f.spec.replicas = 2;
     f.plan();
-    let members = &mut f.observed.quorum.as_mut().unwrap().members;
-    members.retain(|m| m.id != id(2));
+    f.leave(2);
     assert_eq!(f.steps(), ["stop member 2"]);
     *f.view(2) = SlotView {
         volume: Volume::Unknown,
