@@ -138,7 +138,8 @@ pub fn speaks_tls(memory: &Memory) -> Option<bool> {
 }
 
 /// The memory of a cluster whose EtcdCluster was created anew over claims that were there already: what each claim
-/// says, and of a claim without a record that it was started, for nobody knows better. `url` is where a member is, with
+/// says, and of a claim without a record that it was started, for nobody knows better; as of a claim that is gone, of a
+/// first member of a cluster that may still be forming. `url` is where a member is, with
 /// or without TLS if a claim says so.
 pub fn recall(
     claims: &BTreeMap<Ordinal, Option<VolumeRecord>>,
@@ -157,6 +158,10 @@ pub fn recall(
         Some(record) => record.first_members.clone(),
         None => claims.keys().copied().collect(),
     };
+    let started_once = || Slot {
+        mark: Mark::Started,
+        ..Slot::default()
+    };
     let slots = claims.iter().map(|(ordinal, record)| {
         let slot = match record {
             Some(record) => Slot {
@@ -170,22 +175,26 @@ pub fn recall(
                 reached: record.reached,
                 ..Slot::default()
             },
-            None => Slot {
-                mark: Mark::Started,
-                ..Slot::default()
-            },
+            None => started_once(),
         };
         (*ordinal, slot)
     });
+    let cluster = records().find_map(|r| r.cluster);
+    let mut slots: BTreeMap<Ordinal, Slot> = slots.collect();
+    if cluster.is_none() {
+        for ordinal in &first {
+            slots.entry(*ordinal).or_insert_with(started_once);
+        }
+    }
     Some(Memory {
         bootstrap: Some(Bootstrap {
             token: token.unwrap_or_else(|| Token("unknown".to_owned())),
             members: first.into_iter().map(|o| (o, url(o, tls))).collect(),
         }),
-        cluster: records().find_map(|r| r.cluster),
+        cluster,
         // A claim that was away during a recovery does not know of it.
         epoch: records().map(|r| r.epoch).max().unwrap_or_default(),
-        slots: slots.collect(),
+        slots,
         ..Memory::default()
     })
 }
@@ -285,6 +294,20 @@ mod tests {
         let members = memory.bootstrap.unwrap().members;
         assert_eq!(members.keys().collect::<Vec<_>>(), [&Ordinal(0)]);
         assert_eq!(memory.slots.len(), 3);
+    }
+
+    #[test]
+    fn a_first_member_whose_claim_is_gone_may_have_voted() {
+        let first = |member| VolumeRecord {
+            first_members: vec![Ordinal(0), Ordinal(1)],
+            ..record(Mark::Started, member)
+        };
+        let claims = |member| BTreeMap::from([(Ordinal(1), Some(first(member)))]);
+        let memory = recall(&claims(None), url).unwrap();
+        assert_eq!(memory.slot(Ordinal(0)).mark, Mark::Started);
+        // It may have left by then.
+        let memory = recall(&claims(Some(7)), url).unwrap();
+        assert_eq!(memory.slots.len(), 1);
     }
 
     #[test]
