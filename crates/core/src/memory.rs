@@ -26,9 +26,6 @@ pub struct Memory {
     /// The manifest that was last found to be right, as the ground writes it. Kept for the ground, and not read here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
-    /// What was wanted last. What fails says nothing about anything else.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wanted: Option<Setup>,
     /// What every voter has served with, last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<LastKnownGood>,
@@ -127,6 +124,9 @@ pub struct Slot {
     /// The setup it last served with for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_as: Option<Setup>,
+    /// The setup that was last wanted of it; failures count against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Setup>,
     /// The setup of its last start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Setup>,

@@ -42,17 +42,19 @@ impl Pass<'_> {
     /// What failed under another version or configuration says nothing about the ones that are wanted now, nor does how
     /// long it was tried.
     fn begin_anew(&mut self) {
-        let wanted = Some(self.spec.setup());
-        let known = std::mem::replace(&mut self.memory.wanted, wanted);
-        if known.is_none() || known == self.memory.wanted {
-            return;
-        }
-        for slot in self.memory.slots.values_mut() {
-            (slot.fails, slot.starts, slot.withdrawn.0) = (0, 0, 0);
-        }
-        let turn = self.memory.disturbance.as_mut();
-        if let Some(turn) = turn.filter(|d| !d.settle && !d.again) {
-            turn.since = self.now;
+        let turn = &mut self.memory.disturbance;
+        for (ordinal, slot) in &mut self.memory.slots {
+            let wanted = Some(self.spec.setup());
+            if slot.wanted.is_some() && slot.wanted != wanted {
+                (slot.fails, slot.starts, slot.withdrawn.0) = (0, 0, 0);
+                if let Some(turn) = turn
+                    .as_mut()
+                    .filter(|d| d.ordinal == *ordinal && !d.settle && !d.again)
+                {
+                    turn.since = self.now;
+                }
+            }
+            slot.wanted = wanted;
         }
     }
 

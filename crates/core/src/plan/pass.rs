@@ -440,6 +440,7 @@ impl<'a> Pass<'a> {
                 (times, _) if failed => (times.saturating_add(1), self.now),
                 before => before,
             },
+            wanted: old.wanted,
             after_served: old.served.is_some(),
             belongs_to: old.belongs_to,
             ..Slot::default()

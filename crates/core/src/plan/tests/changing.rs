@@ -549,7 +549,11 @@ fn one_that_is_tried_as_the_cure_and_one_that_is_stuck_take_turns() {
     f.kill(3);
     f.memory.slots.get_mut(&o(3)).unwrap().fails = pace::GOOD_TRIES | 1;
     f.view(2).status = None;
-    f.memory.wanted = Some(f.spec.setup());
+    let wanted = f.spec.setup();
+    f.memory
+        .slots
+        .values_mut()
+        .for_each(|slot| slot.wanted = Some(wanted.clone()));
     f.memory.slots.get_mut(&o(2)).unwrap().unhealthy_since = Some(f.now);
     f.later(pace::STUCK.0);
     assert_eq!(f.steps(), ["start member 3 (g0) from its data, etcd 3.6.1"]);
