@@ -14,6 +14,7 @@ use quorate_core::plan::{Plan, StartHow, Step, plan_with};
 use crate::checkers::BreakKind;
 use crate::etcd::{Asked, Operation, Place};
 use crate::ground::FirstRecord;
+use crate::user::settings_in;
 use crate::world::World;
 
 mod bad_plan;
@@ -262,9 +263,8 @@ impl World {
         };
         // As the host does: a look is as old as it took, whatever became of the clock meanwhile.
         let time = self.ground.now().max(observed.at + age);
-        let served = me.memory.served_with(self.spec.manifest.as_deref()).is_some();
-        let good = me.memory.good.as_ref().filter(|_| served);
-        self.spec.fallback = good.map(|good| good.setup.config.clone());
+        let served = me.memory.served_with(self.spec.manifest.as_deref());
+        (self.spec.fallback, self.spec.own_fallbacks) = served.map(settings_in).unwrap_or_default();
         let (mut plan, memory) = plan_with(&self.spec, &observed, &me.memory, time, self.guards);
         if me.bad_plans > 0 && self.spoil(&mut plan, &observed) {
             me.bad_plans -= 1;

@@ -149,6 +149,8 @@ impl Case {
             storage: None,
             manifest: None,
             fallback: None,
+            own_configs: BTreeMap::new(),
+            own_fallbacks: BTreeMap::new(),
         }
     }
 

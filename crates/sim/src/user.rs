@@ -2,7 +2,9 @@
 //!
 //! In: chance. Out: a spec. Never: after everything healed, a wish that cannot be had.
 
-use quorate_core::model::{Frozen, Spec, Version, VersionPath};
+use std::collections::BTreeMap;
+
+use quorate_core::model::{Frozen, Ordinal, Spec, Version, VersionPath};
 use quorate_core::plan::{Block, BlockReason};
 
 use crate::etcd::Data;
@@ -42,17 +44,33 @@ pub fn first_spec(rng: &mut fastrand::Rng) -> Spec {
         storage: None,
         manifest: None,
         fallback: None,
+        own_configs: BTreeMap::new(),
+        own_fallbacks: BTreeMap::new(),
     };
     written(spec)
 }
 
 /// The same spec, with what it is read from.
 fn written(spec: Spec) -> Spec {
-    let manifest = format!("{} {}", spec.version, spec.config);
+    let mut manifest = format!("{} {}", spec.version, spec.config);
+    for (ordinal, config) in &spec.own_configs {
+        manifest += &format!(" {ordinal}={config}");
+    }
     Spec {
         manifest: Some(manifest),
         ..spec
     }
+}
+
+/// The settings that a manifest asks for: those of all, and those that members have of their own.
+pub fn settings_in(manifest: &str) -> (Option<String>, BTreeMap<Ordinal, String>) {
+    let mut words = manifest.split(' ').skip(1);
+    let common = words.next().map(str::to_owned);
+    let own = words.filter_map(|word| {
+        let (ordinal, config) = word.split_once('=')?;
+        Some((Ordinal(ordinal.parse().ok()?), config.to_owned()))
+    });
+    (common, own.collect())
 }
 
 /// What etcd does with the settings of a name: some end it at once, and with some it runs and never serves.
@@ -91,7 +109,8 @@ impl World {
         match self.rng.u8(..13) {
             0..4 => self.spec.replicas = self.rng.u32(1..=7),
             4..7 => self.spec.version = VERSIONS[self.rng.usize(..VERSIONS.len())],
-            7..9 => self.spec.config = format!("config-{}", self.rng.u8(..4)),
+            7 => self.spec.config = format!("config-{}", self.rng.u8(..4)),
+            8 => self.edit_own(),
             9 => self.spec.paused = !self.spec.paused,
             10 => self.spec.config = format!("ends-{}", self.rng.u8(..2)),
             11 => self.spec.config = format!("hangs-{}", self.rng.u8(..2)),
@@ -106,12 +125,26 @@ impl World {
             frozen,
             ..
         } = &self.spec;
+        let own: String = (self.spec.own_configs.iter())
+            .map(|(ordinal, config)| format!(", {config} at {ordinal}"))
+            .collect();
         let paused = if *paused { ", paused" } else { "" };
         let frozen = if frozen.is_some() { ", frozen" } else { "" };
         self.log.event(
             "user",
-            format_args!("wants {replicas} x {version} with {config}{paused}{frozen}"),
+            format_args!("wants {replicas} x {version} with {config}{own}{paused}{frozen}"),
         );
+    }
+
+    /// One member gets settings of its own, or those of all again.
+    fn edit_own(&mut self) {
+        let ordinal = Ordinal(self.rng.u32(..self.spec.replicas));
+        let settings = ["config", "config", "config", "ends", "hangs"];
+        let settings = settings[self.rng.usize(..settings.len())];
+        let own = &mut self.spec.own_configs;
+        if own.remove(&ordinal).is_none() {
+            own.insert(ordinal, format!("{settings}-own-{}", self.rng.u8(..2)));
+        }
     }
 
     /// What is asked for cannot be done, or can again.
@@ -155,7 +188,8 @@ impl World {
             return;
         }
         let rejected = self.store.memory.rejected.as_ref();
-        if rejected.is_some_and(|r| r.setup == self.spec.setup()) {
+        if let Some(r) = rejected.filter(|r| r.setup == self.spec.setup_of(r.member)) {
+            self.spec.own_configs.remove(&r.member);
             self.tokens += 1;
             self.spec.config = format!("config-{}", self.tokens);
             self.spec = written(self.spec.clone());
@@ -172,6 +206,8 @@ impl World {
         if Settings::of(&self.spec.config) != Settings::Good {
             self.spec.config = "config-0".into();
         }
+        let good = |_: &Ordinal, config: &mut String| Settings::of(config) == Settings::Good;
+        self.spec.own_configs.retain(good);
         let memory = &self.store.memory;
         let ours = self.ground.etcd.nodes.iter().filter(|(place, _)| place.0 < 100);
         let volumes = ours.flat_map(|(_, n)| n.volumes.values());

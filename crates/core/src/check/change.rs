@@ -6,18 +6,21 @@ use crate::model::{Ordinal, Process, Setup};
 use crate::plan::{StartHow, Step};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
-    let known = |config: &String| *config == case.spec.config || case.spec.fallback.as_ref() == Some(config);
+    let known =
+        |o: &Ordinal, config: &str| config == case.spec.config_of(*o) || fallback(case, *o) == Some(config);
     for step in &case.plan.steps {
         match step {
             Step::Stop { ordinal, .. } | Step::Resize { ordinal, .. } if is_healthy_voter(case, *ordinal) => {
                 stopped(case, step, *ordinal, found)
             }
-            Step::Provide { config, .. } | Step::Start { config, .. } if !known(config) => {
+            Step::Provide { ordinal, config, .. } | Step::Start { ordinal, config, .. }
+                if !known(ordinal, config) =>
+            {
                 refuse(found, 20, format!("{step} with unknown settings"));
             }
             Step::Start {
                 ordinal, how, config, ..
-            } if *config == case.spec.config => started(case, step, *ordinal, how, found),
+            } if *config == case.spec.config_of(*ordinal) => started(case, step, *ordinal, how, found),
             _ => {}
         }
     }
@@ -34,11 +37,11 @@ fn stopped(case: Case<'_>, step: &Step, ordinal: Ordinal, found: &mut Vec<Violat
     };
     let tries = |other: &Ordinal, slot: &Slot| {
         let as_what = match case.observed.slots.get(other).map(|view| &view.process) {
-            Some(Process::Running { config, .. }) => Some(config),
-            _ => slot.started.as_ref().map(|s| &s.config),
+            Some(Process::Running { config, .. }) => Some(config.as_str()),
+            _ => slot.started.as_ref().map(|s| s.config.as_str()),
         };
-        let served = slot.served_as.as_ref().map(|s| &s.config);
-        as_what == Some(&case.spec.config) && served.is_some() && served != as_what
+        let served = slot.served_as.as_ref().map(|s| s.config.as_str());
+        as_what == Some(case.spec.config_of(*other)) && served.is_some() && served != as_what
     };
     let mut others = case.after.slots.iter().filter(|(o, _)| **o != ordinal);
     if let Some((other, _)) = others.find(|(o, slot)| listed(slot) && tries(o, slot)) {
@@ -50,7 +53,8 @@ fn stopped(case: Case<'_>, step: &Step, ordinal: Ordinal, found: &mut Vec<Violat
 /// come with those that served.
 fn started(case: Case<'_>, step: &Step, ordinal: Ordinal, how: &StartHow, found: &mut Vec<Violation>) {
     let slot = case.before.slot(ordinal);
-    if good(case).is_none_or(|good| good.config == case.spec.config) {
+    let wanted = case.spec.config_of(ordinal);
+    if good(case, ordinal).is_none_or(|good| good.config == wanted) {
         return;
     }
     match how {
@@ -61,7 +65,7 @@ fn started(case: Case<'_>, step: &Step, ordinal: Ordinal, how: &StartHow, found:
         StartHow::Resume | StartHow::Settle => {}
     }
     let served = slot.served_as.as_ref();
-    let served = served.is_some_and(|s| s.config == case.spec.config);
+    let served = served.is_some_and(|s| s.config == wanted);
     if rejected(case) {
         return refuse(found, 20, format!("{step} with settings that failed"));
     }
@@ -87,14 +91,20 @@ fn is_healthy_voter(case: Case<'_>, ordinal: Ordinal) -> bool {
 }
 
 fn rejected(case: Case<'_>) -> bool {
-    let rejected = case.after.rejected.as_ref().map(|r| &r.setup);
-    rejected.is_some_and(|s| s.version == case.spec.version && s.config == case.spec.config)
+    let rejected = case.after.rejected.as_ref();
+    rejected.is_some_and(|r| r.setup == case.spec.setup_of(r.member))
+}
+
+fn fallback(case: Case<'_>, ordinal: Ordinal) -> Option<&str> {
+    let slot = case.after.slots.get(&ordinal);
+    let served = slot.and_then(|slot| slot.served_as.as_ref());
+    case.spec.fallback_of(ordinal, served)
 }
 
 /// What every voter has served with, if it can still be built and is not what is wanted.
-fn good(case: Case<'_>) -> Option<Setup> {
+fn good(case: Case<'_>, ordinal: Ordinal) -> Option<Setup> {
     let known = case.after.good.as_ref()?;
-    let config = case.spec.fallback.clone()?;
+    let config = fallback(case, ordinal)?.to_owned();
     let again = Setup {
         version: known.setup.version,
         config,

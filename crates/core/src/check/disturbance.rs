@@ -96,7 +96,7 @@ fn resizes(case: Case<'_>, found: &mut Vec<Violation>) {
         };
         let view = case.observed.slots.get(ordinal);
         let possible = view.is_some_and(|view| view.resize == Resize::Possible);
-        if !possible || *config != case.spec.config {
+        if !possible || *config != case.spec.config_of(*ordinal) {
             refuse(found, 5, format!("{step}, which nobody asked for"));
         }
         let disturbance = case.after.disturbance.as_ref();
@@ -155,7 +155,8 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
         );
     }
     let shown = |ordinal: &Ordinal| {
-        !case.observed.lost_ca.contains(ordinal) && runs_with(ordinal) == Some(&case.spec.config)
+        !case.observed.lost_ca.contains(ordinal)
+            && runs_with(ordinal).is_some_and(|c| c == case.spec.config_of(*ordinal))
     };
     if stops.len() > 1 && !case.observed.slots.keys().any(shown) {
         let what = format!(
@@ -171,7 +172,7 @@ fn trusts_lost_ca(case: Case<'_>, ordinal: Ordinal) -> bool {
     let view = case.observed.slots.get(&ordinal);
     let unheard = view.filter(|view| view.status.is_none() && case.observed.lost_ca.contains(&ordinal));
     unheard.is_some_and(
-        |view| matches!(&view.process, Process::Running { config, .. } if *config != case.spec.config),
+        |view| matches!(&view.process, Process::Running { config, .. } if *config != case.spec.config_of(ordinal)),
     )
 }
 

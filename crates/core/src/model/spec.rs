@@ -1,5 +1,7 @@
 //! What the user wants, validated. Nothing after validation reads the manifest again.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{MemberName, Ordinal, Version};
@@ -16,6 +18,9 @@ pub struct Spec {
     /// A digest of everything else a running member was started with (options, certificates' root, the user's
     /// redeployment reason). A member that runs with another one is restarted in its turn.
     pub config: String,
+    /// The same, whole, for those members that have settings of their own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_configs: BTreeMap<Ordinal, String>,
     /// How many bytes each member's storage is to hold, where storage can grow.
     pub storage: Option<u64>,
     pub paused: bool,
@@ -32,6 +37,9 @@ pub struct Spec {
     /// remembered, or it cannot be built.
     #[serde(default)]
     pub fallback: Option<String>,
+    /// The same for those members that had settings of their own then.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_fallbacks: BTreeMap<Ordinal, String>,
 }
 
 /// What a member is started as: a version of etcd, and the digest of everything else.
@@ -54,11 +62,26 @@ impl Spec {
         MemberName::of(&self.name, ordinal)
     }
 
-    /// What every member should run as.
-    pub fn setup(&self) -> Setup {
+    /// What the member at `ordinal` should run as.
+    pub fn setup_of(&self, ordinal: Ordinal) -> Setup {
         Setup {
             version: self.version,
-            config: self.config.clone(),
+            config: self.config_of(ordinal).to_owned(),
+        }
+    }
+
+    /// The digest of the settings that the member at `ordinal` should run with.
+    pub fn config_of(&self, ordinal: Ordinal) -> &str {
+        self.own_configs.get(&ordinal).unwrap_or(&self.config)
+    }
+
+    /// The digest of the settings that the member at `ordinal` goes back to. Those of its own it must have `served` with:
+    /// nobody else can prove them.
+    pub fn fallback_of(&self, ordinal: Ordinal, served: Option<&Setup>) -> Option<&str> {
+        let fallback = self.fallback.as_ref()?;
+        match self.own_fallbacks.get(&ordinal) {
+            Some(own) => Some(own.as_str()).filter(|own| served.is_some_and(|s| s.config == *own)),
+            None => Some(fallback),
         }
     }
 

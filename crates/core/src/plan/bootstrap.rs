@@ -51,7 +51,7 @@ impl Pass<'_> {
             );
             return None;
         }
-        if !self.placed(ordinal, &self.spec.setup()) {
+        if !self.placed(ordinal, &self.spec.setup_of(ordinal)) {
             return None;
         }
         if view.volume == Volume::Unknown {

@@ -44,7 +44,7 @@ impl Pass<'_> {
     fn begin_anew(&mut self) {
         let turn = &mut self.memory.disturbance;
         for (ordinal, slot) in &mut self.memory.slots {
-            let wanted = Some(self.spec.setup());
+            let wanted = Some(self.spec.setup_of(*ordinal));
             if slot.wanted.is_some() && slot.wanted != wanted {
                 (slot.fails, slot.starts, slot.withdrawn.0) = (0, 0, 0);
                 if let Some(turn) = turn

@@ -3,6 +3,7 @@
 mod changing;
 mod clocks;
 pub(crate) mod fixture;
+mod forming;
 mod growing;
 mod identity;
 mod removing;

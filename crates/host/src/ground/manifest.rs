@@ -161,6 +161,8 @@ pub(crate) fn spec(cluster: &Cluster, text: &str, trusted: &str) -> Spec {
         storage: None,
         manifest: (text.len() <= REMEMBERED_MAX).then(|| text.to_owned()),
         fallback: None,
+        own_configs: Default::default(),
+        own_fallbacks: Default::default(),
     }
 }
 

@@ -202,6 +202,8 @@ mod tests {
             storage: None,
             manifest: None,
             fallback: None,
+            own_configs: BTreeMap::new(),
+            own_fallbacks: BTreeMap::new(),
         };
         let memory = Memory {
             cluster: memory,

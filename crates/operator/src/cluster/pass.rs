@@ -98,6 +98,8 @@ pub fn wanted(context: &BuildContext<'_>) -> Spec {
         storage: requested(&cluster.claim).and_then(bytes),
         manifest: None,
         fallback: None,
+        own_configs: Default::default(),
+        own_fallbacks: Default::default(),
     }
 }
 

@@ -272,6 +272,8 @@ mod tests {
             storage: None,
             manifest: None,
             fallback: None,
+            own_configs: BTreeMap::new(),
+            own_fallbacks: BTreeMap::new(),
         };
         let observed = Observed {
             login_refused: None,

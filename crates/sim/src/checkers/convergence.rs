@@ -36,7 +36,7 @@ impl World {
             else {
                 return Some(format!("member {ordinal} does not run"));
             };
-            if *version != self.spec.version || *config != self.spec.config {
+            if *version != self.spec.version || *config != self.spec.config_of(ordinal) {
                 return Some(format!("member {ordinal} runs {version} with {config}"));
             }
         }

@@ -8,7 +8,7 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
     let changed = || {
         let mut f = Fixture::healthy(5);
         f.memory.good = Some(LastKnownGood {
-            setup: f.spec.setup(),
+            setup: f.spec.setup_of(o(0)),
             manifest: Some("old".into()),
         });
         f.spec.fallback = Some(f.spec.config.clone());
@@ -21,7 +21,7 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
     };
     assert_eq!(broken(&changed(), vec![stop(1)], |_| {}), [0; 0]);
     let rejected = |f: &Fixture| Rejected {
-        setup: f.spec.setup(),
+        setup: f.spec.setup_of(o(0)),
         member: o(2),
         why: "it ended".into(),
     };
@@ -30,7 +30,7 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
     assert_eq!(broken(&f, vec![stop(1)], |m| m.rejected = Some(r.clone())), [20]);
     // Member 2 was started with it, and has yet to serve.
     let mut f = changed();
-    let wanted = f.spec.setup();
+    let wanted = f.spec.setup_of(o(0));
     let slot = f.memory.slots.get_mut(&o(2)).unwrap();
     (slot.started, slot.fails) = (Some(wanted), 1);
     f.view(2).status = None;

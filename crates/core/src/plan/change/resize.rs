@@ -28,7 +28,7 @@ impl Pass<'_> {
         let slot = self.slot_mut(ordinal);
         (slot.started, slot.last_start) = (Some(started), now);
         slot.healthy_since = None;
-        let config = self.spec.config.clone();
+        let config = self.spec.config_of(ordinal).to_owned();
         self.step(Step::Resize { ordinal, config });
     }
 

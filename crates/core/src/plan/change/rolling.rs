@@ -193,14 +193,14 @@ impl Pass<'_> {
     }
 
     fn behind(&self, member: &Known, open: bool) -> bool {
-        let Some(view) = member.ordinal.and_then(|o| self.view(o)) else {
+        let Some((ordinal, view)) = member.ordinal.and_then(|o| Some((o, self.view(o)?))) else {
             return false;
         };
         let Process::Running { version, config, .. } = &view.process else {
             return false;
         };
         let wanted: Version = if open { self.spec.version } else { *version };
-        *version != wanted || *config != self.spec.config
+        *version != wanted || *config != self.spec.config_of(ordinal)
     }
 
     pub fn runs_as_wanted(&self, ordinal: Ordinal) -> bool {
@@ -208,7 +208,7 @@ impl Pass<'_> {
             return false;
         };
         matches!(&view.process, Process::Running { version, config, .. }
-            if *version == self.spec.version && *config == self.spec.config)
+            if *version == self.spec.version && *config == self.spec.config_of(ordinal))
     }
 
     pub fn called(&self, member: &Known) -> String {

@@ -7,27 +7,32 @@
 //! that another does not serve with.
 
 use crate::guard::Guard;
-use crate::memory::{LastKnownGood, Mark, Rejected, Slot};
+use crate::memory::{LastKnownGood, Mark, Rejected};
 use crate::model::{Ordinal, Place, Process, Setup, SlotView, Time, Version, VersionPath, Volume, quorum};
 use crate::plan::pass::Pass;
 use crate::plan::{BlockReason, pace};
 
 impl Pass<'_> {
     /// What the cluster last served with, if that is not what is wanted and the ground can build it.
-    fn good(&self) -> Option<Setup> {
+    fn good(&self, ordinal: Ordinal) -> Option<Setup> {
         let good = self.memory.good.as_ref()?;
+        let served = self
+            .memory
+            .slots
+            .get(&ordinal)
+            .and_then(|slot| slot.served_as.as_ref());
         let again = Setup {
             version: good.setup.version,
-            config: self.spec.fallback.clone()?,
+            config: self.spec.fallback_of(ordinal, served)?.to_owned(),
         };
-        let differs = again != self.spec.setup() && good.manifest != self.spec.manifest;
+        let differs = again != self.spec.setup_of(ordinal) && good.manifest != self.spec.manifest;
         differs.then_some(again)
     }
 
     /// Why what is wanted is not tried any more, if so.
     pub fn rejected(&self) -> Option<&Rejected> {
         let rejected = self.memory.rejected.as_ref();
-        rejected.filter(|r| r.setup == self.spec.setup())
+        rejected.filter(|r| r.setup == self.spec.setup_of(r.member))
     }
 
     /// Since when a slot's turn for what is wanted lasts.
@@ -40,7 +45,7 @@ impl Pass<'_> {
     pub fn setup(&self, ordinal: Ordinal, joins: bool) -> Setup {
         let forms = self.memory.cluster.is_none() && self.memory.slot(ordinal).mark != Mark::Started;
         let back = if joins {
-            self.good()
+            self.good(ordinal)
         } else if forms || !self.guards.on(Guard::ServedSettings) {
             None
         } else {
@@ -53,13 +58,13 @@ impl Pass<'_> {
         };
         Setup {
             version,
-            config: back.map_or_else(|| self.spec.config.clone(), |good| good.config),
+            config: back.map_or_else(|| self.spec.config_of(ordinal).to_owned(), |good| good.config),
         }
     }
 
     /// What a slot can go back to: never to an older version than its data may be of, but then to the settings.
     fn back(&self, ordinal: Ordinal) -> Option<Setup> {
-        let (good, slot) = (self.good()?, self.memory.slot(ordinal));
+        let (good, slot) = (self.good(ordinal)?, self.memory.slot(ordinal));
         let version = slot
             .version
             .map_or(good.version, |newest| newest.min(good.version));
@@ -93,7 +98,7 @@ impl Pass<'_> {
         let version = stays.filter(|_| !self.version_is_open());
         Setup {
             version: version.unwrap_or(self.spec.version),
-            config: self.spec.config.clone(),
+            config: self.spec.config_of(ordinal).to_owned(),
         }
     }
 
@@ -103,7 +108,8 @@ impl Pass<'_> {
 
     /// The version that new members should have: one that has served.
     pub fn version_for_new_members(&self) -> Version {
-        self.good().map_or(self.spec.version, |good| good.version)
+        let goes_back = self.ordinals().into_iter().find_map(|o| self.good(o));
+        goes_back.map_or(self.spec.version, |good| good.version)
     }
 
     /// One that cannot be started as it served is started as is wanted from then on: that may be the cure.
@@ -123,12 +129,12 @@ impl Pass<'_> {
 
     /// Decides whether what is wanted is rejected, and says so for as long as it is.
     pub fn judge_change(&mut self) {
-        let wanted = self.spec.setup();
         let serves = |r: &Rejected| {
             let view = self.view(r.member);
             view.is_some_and(|view| healthy(view) && runs(view) == Some(self.wanted_at(r.member)))
         };
-        if (self.memory.rejected.as_ref()).is_some_and(|r| r.setup != wanted || serves(r)) {
+        let other = |r: &Rejected| r.setup != self.spec.setup_of(r.member);
+        if (self.memory.rejected.as_ref()).is_some_and(|r| other(r) || serves(r)) {
             self.memory.rejected = None;
         }
         if self.memory.rejected.is_none() {
@@ -141,7 +147,7 @@ impl Pass<'_> {
                     (slot.starts, slot.fails) = (0, 0);
                 }
                 self.memory.rejected = Some(Rejected {
-                    setup: wanted,
+                    setup: self.spec.setup_of(member),
                     member,
                     why,
                 });
@@ -164,7 +170,7 @@ impl Pass<'_> {
             ),
             None => (BlockReason::NewSettingsFail, "with the new settings".to_owned()),
         };
-        let then = match (self.good(), self.back(member)) {
+        let then = match (self.good(member), self.back(member)) {
             (Some(_), Some(_)) => "it is run as before, and no other is touched".to_owned(),
             (Some(good), None) => format!(
                 "it cannot go back to etcd {}, for a newer one may have changed its data; no other is touched",
@@ -182,7 +188,7 @@ impl Pass<'_> {
     fn fails_as_wanted(&self, ordinal: Ordinal) -> Option<String> {
         let (slot, view) = (self.memory.slot(ordinal), self.view(ordinal)?);
         let turn = self.in_turn(ordinal);
-        if self.served_as_wanted(ordinal) || !(turn.is_some() || self.has_no_choice(&slot)) {
+        if self.served_as_wanted(ordinal) || !(turn.is_some() || self.has_no_choice(ordinal)) {
             return None;
         }
         let wanted = self.wanted_at(ordinal);
@@ -224,13 +230,15 @@ impl Pass<'_> {
 
     /// Can it only be started as is wanted, because nobody knows how to build what it served with? Of one that never served
     /// itself, what the others served with counts.
-    fn has_no_choice(&self, slot: &Slot) -> bool {
-        let served_else = |served: &Setup| served.config != self.spec.config;
-        let others = || {
-            let mut served = self.memory.slots.values().filter_map(|s| s.served_as.as_ref());
-            served.next().is_some_and(served_else) && served.all(served_else)
-        };
-        self.good().is_none() && slot.served_as.as_ref().map_or_else(others, served_else)
+    fn has_no_choice(&self, ordinal: Ordinal) -> bool {
+        let slots = self.memory.slots.iter();
+        let served: Vec<(Ordinal, &Setup)> = slots
+            .filter_map(|(o, slot)| Some((*o, slot.served_as.as_ref()?)))
+            .collect();
+        let itself: Vec<_> = served.iter().filter(|(o, _)| *o == ordinal).copied().collect();
+        let counts = if itself.is_empty() { served } else { itself };
+        let served_else = |(o, served): &(Ordinal, &Setup)| served.config != self.spec.config_of(*o);
+        self.good(ordinal).is_none() && !counts.is_empty() && counts.iter().all(served_else)
     }
 
     /// Its data is there, as far as anyone can see.
@@ -256,7 +264,9 @@ impl Pass<'_> {
     pub fn on_trial(&self, ordinal: Ordinal) -> bool {
         let served = self.memory.slot(ordinal).served_as;
         let runs = self.view(ordinal).and_then(runs);
-        runs.is_some_and(|runs| runs.config == self.spec.config && served.is_some_and(|s| s != runs))
+        runs.is_some_and(|runs| {
+            runs.config == self.spec.config_of(ordinal) && served.is_some_and(|s| s != runs)
+        })
     }
 
     /// Can the others do without a voter that does not serve as what it never served as? While a quorum answers, they must be
@@ -305,15 +315,18 @@ impl Pass<'_> {
     /// While a cluster forms nobody has served as what the first members were started as, either. If one does not for long,
     /// or ends, it is nothing to go back to.
     fn forget_what_never_served(&mut self) {
-        let (good, forming) = (self.good(), self.memory.cluster.is_none());
-        let fails = |o: Ordinal| match self.view(o).map(|view| (&view.process, view)) {
-            Some((Process::Running { .. }, view)) => runs(view) == good && self.unhealthy_for_long(o),
-            Some((Process::Stopped { last: Some(exit) }, _)) => {
-                !exit.asked && self.memory.slot(o).started == good
-            }
+        let forming = self.memory.cluster.is_none();
+        let fails = |o: Ordinal| match (self.good(o), self.view(o)) {
+            (Some(good), Some(view)) => match &view.process {
+                Process::Running { .. } => runs(view) == Some(good) && self.unhealthy_for_long(o),
+                Process::Stopped { last: Some(exit) } => {
+                    !exit.asked && self.memory.slot(o).started == Some(good)
+                }
+                _ => false,
+            },
             _ => false,
         };
-        if forming && good.is_some() && self.ordinals().into_iter().any(fails) {
+        if forming && self.ordinals().into_iter().any(fails) {
             self.memory.good = None;
         }
     }
@@ -364,7 +377,7 @@ impl Pass<'_> {
     }
 
     /// Every voter has served as is wanted: that is what to go back to from now on. Where nothing else is known, what one
-    /// has served with will do.
+    /// has served with will do. But settings that a member has of its own nobody else can prove, nor it those of the others.
     pub fn learn_good(&mut self) {
         let voters = self.voters().into_iter().filter_map(|k| k.ordinal);
         let voters: Vec<Ordinal> = voters.filter(|o| self.spec.wants(*o)).collect();
@@ -373,7 +386,13 @@ impl Pass<'_> {
             .map(|o| self.wanted_at(*o))
             .max_by_key(|w| w.version);
         let served = voters.iter().filter(|o| self.served_as_wanted(**o)).count();
+        let own = &self.spec.own_configs;
+        let mut wanted = own.keys().filter(|o| self.spec.wants(**o));
+        let own_served = wanted.all(|o| voters.contains(o) && self.served_as_wanted(*o));
+        let common = |o: &Ordinal| !own.contains_key(o) && self.served_as_wanted(*o);
+        let common_served = own.is_empty() || voters.iter().any(common);
         let enough = served == voters.len() || (self.spec.fallback.is_none() && served > 0);
+        let enough = enough && own_served && common_served;
         if let Some(setup) = newest.filter(|_| enough) {
             let manifest = self.spec.manifest.clone();
             self.memory.good = Some(LastKnownGood { setup, manifest });

@@ -80,7 +80,9 @@ impl Pass<'_> {
         let view = self.view(ordinal)?;
         let unheard = view.status.is_none() && self.observed.lost_ca.contains(&ordinal);
         match &view.process {
-            Process::Running { since, config, .. } if unheard && *config != self.spec.config => Some(*since),
+            Process::Running { since, config, .. } if unheard && *config != self.spec.config_of(ordinal) => {
+                Some(*since)
+            }
             _ => None,
         }
     }

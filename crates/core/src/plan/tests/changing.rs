@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::fixture::*;
-use crate::memory::Mark;
 use crate::model::*;
 use crate::plan::{BlockReason, Plan, Step, WriteBefore, pace};
 
 /// What members do when they are started.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Does {
+pub(super) enum Does {
     Serve,
     /// It ends at once.
     End,
@@ -18,13 +17,13 @@ enum Does {
 }
 
 /// The user wants this.
-fn want(f: &mut Fixture, version: Version, config: &str) {
+pub(super) fn want(f: &mut Fixture, version: Version, config: &str) {
     (f.spec.version, f.spec.config) = (version, config.to_owned());
     f.spec.manifest = Some(format!("{version} {config}"));
 }
 
 /// A cluster that has served as the fixture says, led by member 0.
-fn served(replicas: u32) -> Fixture {
+pub(super) fn served(replicas: u32) -> Fixture {
     let mut f = Fixture::healthy(replicas);
     want(&mut f, V, "c");
     f.plan();
@@ -34,7 +33,7 @@ fn served(replicas: u32) -> Fixture {
 }
 
 /// Plans, and does what the plan says: members that are started do as `does` has it for what they are started as.
-fn pass(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> Plan {
+pub(super) fn pass(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> Plan {
     let plan = f.later(Duration::from_secs(1)).plan();
     for step in &plan.steps {
         let (at, voters) = (f.now, f.observed.quorum.as_ref().map_or(3, |q| q.members.len()));
@@ -88,7 +87,7 @@ fn pass(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> Plan {
     plan
 }
 
-fn runs(f: &mut Fixture, n: u32) -> Option<(Version, String)> {
+pub(super) fn runs(f: &mut Fixture, n: u32) -> Option<(Version, String)> {
     match &f.view(n).process {
         Process::Running { version, config, .. } => Some((*version, config.clone())),
         _ => None,
@@ -96,7 +95,7 @@ fn runs(f: &mut Fixture, n: u32) -> Option<(Version, String)> {
 }
 
 /// Passes until nothing is done any more for a while; every step that was taken, in words.
-fn settle(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> (Vec<String>, Plan) {
+pub(super) fn settle(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> (Vec<String>, Plan) {
     let mut steps = Vec::new();
     let mut last = Plan::default();
     for _ in 0..1500 {
@@ -107,14 +106,14 @@ fn settle(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> (Vec<String>
 }
 
 /// The steps of a plan in words, but for entries that are written for members that are silent.
-fn told(plan: &Plan) -> Vec<String> {
+pub(super) fn told(plan: &Plan) -> Vec<String> {
     let before = WriteBefore::Serving;
     let for_silent = |step: &Step| matches!(step, Step::Write { before: b, .. } if *b == before);
     let steps = plan.steps.iter().filter(|step| !for_silent(step));
     steps.map(Step::to_string).collect()
 }
 
-fn bad(_: Version, config: &str) -> Does {
+pub(super) fn bad(_: Version, config: &str) -> Does {
     if config == "bad" { Does::End } else { Does::Serve }
 }
 
@@ -168,7 +167,7 @@ fn one_that_cannot_be_started_as_it_served_is_started_as_is_wanted() {
     };
     assert_eq!(f.plan().steps, [provide]);
     // It stays with that, also if it cannot be started so either.
-    let wanted = f.spec.setup();
+    let wanted = f.spec.setup_of(o(0));
     let view = f.view(2);
     (view.made_for, view.place) = (Some(wanted), Place::Ready);
     view.cannot_start = Some("it needs more memory".to_owned());
@@ -218,6 +217,35 @@ fn settings_with_which_a_member_hangs_are_rejected_and_a_revert_acts_at_once() {
     );
     assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
     assert_eq!(reasons(&last), ["NewSettingsFail"]);
+}
+
+/// Member 1 gets settings of its own.
+fn want_own(f: &mut Fixture, config: &str) {
+    f.spec.own_configs = [(o(1), config.to_owned())].into();
+    f.spec.manifest = Some(format!("{V} c 1={config}"));
+}
+
+#[test]
+fn settings_of_its_own_reach_one_member_and_no_other() {
+    let mut f = served(3);
+    want_own(&mut f, "own");
+    let (steps, last) = settle(&mut f, |_, _| Does::Serve);
+    assert_eq!(
+        steps,
+        ["stop member 1", "start member 1 (g0) from its data, etcd 3.6.1"]
+    );
+    assert_eq!(runs(&mut f, 1), Some((V, "own".to_owned())));
+    assert_eq!(reasons(&last), [""; 0]);
+    assert_eq!(f.memory.good.as_ref().unwrap().manifest, f.spec.manifest);
+    // It goes back to its own, too.
+    f.spec.own_fallbacks = f.spec.own_configs.clone();
+    want_own(&mut f, "bad");
+    let (_, last) = settle(&mut f, bad);
+    assert_eq!(runs(&mut f, 1), Some((V, "own".to_owned())));
+    assert_eq!(reasons(&last), ["NewSettingsFail"]);
+    for other in [0, 2] {
+        assert_eq!(runs(&mut f, other), Some((V, "c".to_owned())));
+    }
 }
 
 #[test]
@@ -471,72 +499,6 @@ fn one_of_three_that_hangs_goes_back_while_another_is_gone() {
     assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
 }
 
-/// The settings it was made with never served: nobody goes back to them once they are corrected.
-#[test]
-fn first_members_that_hang_are_started_with_corrected_settings() {
-    let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };
-    let mut f = Fixture::empty(2);
-    want(&mut f, V, "bad");
-    assert_eq!(pass(&mut f, hangs).steps.len(), 2);
-    for n in 0..2 {
-        f.view(n).volume = Fixture::healthy(2).view(n).volume.clone();
-    }
-    want(&mut f, V, "c");
-    for _ in 0..700 {
-        pass(&mut f, hangs);
-    }
-    for n in 0..2 {
-        assert_eq!(runs(&mut f, n), Some((V, "c".to_owned())));
-    }
-}
-
-/// They may be started again by their ground, without a plan.
-#[test]
-fn first_members_that_end_are_placed_with_corrected_settings() {
-    let mut f = Fixture::empty(2);
-    want(&mut f, V, "bad");
-    assert_eq!(pass(&mut f, bad).steps.len(), 2);
-    for n in 0..2 {
-        f.memory.slots.get_mut(&o(n)).unwrap().mark = Mark::Started;
-        let view = f.view(n);
-        (view.volume, view.place) = (Volume::Unknown, Place::Absent);
-        view.made_for = Some(Setup {
-            version: V,
-            config: "bad".to_owned(),
-        });
-    }
-    want(&mut f, V, "c");
-    f.plan();
-    let steps = f.later(Duration::from_secs(1)).steps();
-    let away = [0, 1].map(|n| format!("take the place of member {n} away"));
-    assert_eq!(steps, away);
-}
-
-/// What is known of a cluster may have been deleted, and begun again from the records of its volumes.
-/// A first member was killed, so that nobody knows whether the first settings serve. The others do serve with them.
-#[test]
-fn a_first_member_that_ends_with_other_settings_than_the_others_serve_with_keeps_its_place() {
-    let mut f = served(3);
-    for slot in f.memory.slots.values_mut() {
-        slot.starts = 0;
-    }
-    f.memory.good = None;
-    let slot = f.memory.slots.get_mut(&o(2)).unwrap();
-    (slot.served_as, slot.served) = (None, None);
-    want(&mut f, V, "bad");
-    f.kill(2);
-    let (steps, last) = settle(&mut f, bad);
-    assert!(
-        steps.iter().all(|s| s.starts_with("start member 2")),
-        "it is only started: {steps:?}"
-    );
-    assert_eq!(reasons(&last).last(), Some(&"NewSettingsFail"), "{last:?}");
-    // The user takes them back.
-    want(&mut f, V, "c");
-    settle(&mut f, bad);
-    assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())));
-}
-
 /// A stuck member is not stopped in the pass in which another is tried with the wanted settings.
 #[test]
 fn one_that_is_tried_as_the_cure_and_one_that_is_stuck_take_turns() {
@@ -549,7 +511,7 @@ fn one_that_is_tried_as_the_cure_and_one_that_is_stuck_take_turns() {
     f.kill(3);
     f.memory.slots.get_mut(&o(3)).unwrap().fails = pace::GOOD_TRIES | 1;
     f.view(2).status = None;
-    let wanted = f.spec.setup();
+    let wanted = f.spec.setup_of(o(0));
     f.memory
         .slots
         .values_mut()
@@ -579,24 +541,4 @@ fn other_settings_have_their_own_time_to_come_up() {
     }
     let plan = f.later(pace::COME_UP / 3).plan();
     assert!(reasons(&plan).contains(&"NewSettingsFail"), "{plan:?}");
-}
-
-#[test]
-fn one_whose_id_nobody_noted_is_restarted_with_corrected_settings() {
-    let hangs = |_: Version, config: &str| if config == "bad" { Does::Hang } else { Does::Serve };
-    let mut f = served(2);
-    f.silence();
-    f.memory.good = None;
-    let slot = f.memory.slots.get_mut(&o(1)).unwrap();
-    (slot.member, slot.voter, slot.served_as) = (None, false, None);
-    let view = f.view(1);
-    view.status = None;
-    if let Process::Running { config, .. } = &mut view.process {
-        *config = "bad".to_owned();
-    }
-    f.view(0).status.as_mut().unwrap().leader = None;
-    for _ in 0..400 {
-        pass(&mut f, hangs);
-    }
-    assert_eq!(runs(&mut f, 1), Some((V, "c".to_owned())));
 }

@@ -55,6 +55,8 @@ impl Fixture {
             storage: None,
             manifest: None,
             fallback: None,
+            own_configs: Default::default(),
+            own_fallbacks: Default::default(),
         };
         let observed = Observed {
             login_refused: None,

@@ -79,7 +79,7 @@ fn one_that_is_ended_with_them_goes_back_and_no_other_gets_them() {
     let mut f = wanting_more();
     f.plan();
     f.kill(2);
-    let wanted = f.spec.setup();
+    let wanted = f.spec.setup_of(o(0));
     let view = f.view(2);
     (view.made_for, view.resize) = (Some(wanted), Resize::No);
     view.cannot_start = Some("it needs more memory".to_owned());

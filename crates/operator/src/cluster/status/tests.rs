@@ -145,6 +145,8 @@ fn what_stops_or_delays_a_plan_is_the_same_in_the_condition_the_events_and_the_m
         frozen: None,
         manifest: None,
         fallback: None,
+        own_configs: Default::default(),
+        own_fallbacks: Default::default(),
     };
     let observed = Observed {
         at: Time(0),
