@@ -393,6 +393,33 @@ fn a_learner_comes_with_the_settings_that_served() {
     assert_eq!(runs(&mut f, 3), Some((V, "c".to_owned())));
 }
 
+/// All voters serve with a later patch than what is remembered as good: that has to serve with the common settings, too.
+#[test]
+fn a_learner_comes_with_no_older_patch_than_all_serve_with() {
+    let mut f = served(3);
+    let later = Version {
+        patch: V.patch + 1,
+        ..V
+    };
+    f.spec.version = later;
+    for n in 0..3 {
+        let runs = setup(later);
+        f.memory.slots.get_mut(&o(n)).unwrap().served_as = Some(runs.clone());
+        if let Process::Running { version, .. } = &mut f.view(n).process {
+            *version = later;
+        }
+        f.spec.own_configs.insert(o(n), runs.config);
+    }
+    want(&mut f, later, "else");
+    f.spec.replicas = 4;
+    f.observed.slots.insert(o(3), Fixture::vacant(3));
+    f.view(3).place = Place::Absent;
+    assert_eq!(
+        f.steps(),
+        [format!("make a place for member 3 (g0), etcd {later}")]
+    );
+}
+
 /// A setting with which etcd serves for a moment and then ends: the others are not restarted with it.
 #[test]
 fn settings_with_which_a_member_ends_after_a_while_are_rejected() {
