@@ -44,7 +44,10 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
             refuse(found, 4, format!("{step} unseen"));
             continue;
         };
-        if !matches!(view.process, Process::Stopped { .. }) {
+        let own = case.before.slot(*ordinal).member;
+        let status = view.status.as_ref();
+        let serves = status.is_some_and(|s| s.healthy && Some(s.member) == own);
+        if serves || !matches!(view.process, Process::Stopped { .. }) {
             refuse(found, 7, format!("{step} while its process runs"));
         }
         let made_for = view.made_for.as_ref();

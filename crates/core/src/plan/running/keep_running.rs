@@ -2,7 +2,7 @@
 //! grows. This needs no quorum and asks nobody; it is how a cluster comes back after a power cut.
 
 use crate::memory::Mark;
-use crate::model::{ClusterId, FirstStart, Ordinal, Place, Process, SlotView, Volume, quorum};
+use crate::model::{ClusterId, FirstStart, MemberStatus, Ordinal, Place, Process, SlotView, Volume, quorum};
 use crate::plan::pass::Pass;
 use crate::plan::{BlockReason, StartHow, WaitReason, pace};
 
@@ -13,6 +13,11 @@ impl Pass<'_> {
             let Some(view) = self.view(ordinal) else { continue };
             let name = self.spec.member_name(ordinal);
             match (&view.process, &view.volume) {
+                // What was seen of its process is older than its answer.
+                (Process::Stopped { .. }, _) if self.serves(ordinal) => {
+                    let detail = format!("{name} serves, although its process was last seen to have ended");
+                    self.wait(WaitReason::OldView, Some(ordinal), detail);
+                }
                 (Process::Stopped { .. }, _) if self.belongs(ordinal) && !self.is_placed(ordinal) => {
                     self.placed(ordinal, &self.setup(ordinal, self.has_yet_to_join(ordinal)));
                 }
@@ -133,6 +138,12 @@ impl Pass<'_> {
         let differs =
             |v: &SlotView| matches!(v.volume, Volume::Data { cluster: other, .. } if other != cluster);
         self.view(ordinal).is_some_and(never_ran) || self.observed.slots.values().any(differs)
+    }
+
+    fn serves(&self, ordinal: Ordinal) -> bool {
+        let status = self.view(ordinal).and_then(|v| v.status.as_ref());
+        let own = |s: &MemberStatus| s.healthy && Some(s.member) == self.memory.slot(ordinal).member;
+        status.is_some_and(own)
     }
 
     /// A slot is to run if it is a member, or may be one as far as anyone can tell.

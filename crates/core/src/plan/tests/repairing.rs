@@ -336,6 +336,18 @@ fn a_stuck_voter_is_left_alone_where_the_others_are_no_quorum_or_it_recovers() {
     assert!(f.steps().is_empty(), "ill anew, since now");
 }
 
+/// Where processes are looked at through an API, what is seen of one may be older than its answer.
+#[test]
+fn one_that_serves_is_not_started_whatever_was_seen_of_its_process() {
+    let mut f = Fixture::healthy(3);
+    let status = f.view(1).status.clone();
+    f.kill(1).view(1).status = status;
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["OldView"]));
+    f.view(1).status = None;
+    assert_eq!(f.steps(), ["start member 1 (g0) from its data, etcd 3.6.1"]);
+}
+
 /// Of two voters both are needed for the quorum that answers, so neither is stuck, whatever one of them fails to say.
 #[test]
 fn one_of_two_voters_is_not_restarted_for_being_silent() {
