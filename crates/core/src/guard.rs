@@ -34,10 +34,16 @@ pub enum Guard {
     ServedSettings,
     /// A member whose volume goes when it stops is replaced first. Without it a planned restart deletes its data.
     LeavingVolume,
+    /// A volume starts for the member that it belongs to. Without it the copy of a member's volume runs beside the member,
+    /// under one id. The gate in a pod keeps to it, whoever is there to ask.
+    OwnVolume,
+    /// The storage of a slot is deleted only when it is on record that what is on it was given up, that it is nobody
+    /// else's, and that every voter serves without it. Without it the data of a member goes that was swapped there.
+    DiscardSettled,
 }
 
 impl Guard {
-    pub const ALL: [Guard; 10] = [
+    pub const ALL: [Guard; 12] = [
         Guard::FreshVolume,
         Guard::NewIdForWiped,
         Guard::PresentVolume,
@@ -48,6 +54,8 @@ impl Guard {
         Guard::VersionStep,
         Guard::ServedSettings,
         Guard::LeavingVolume,
+        Guard::OwnVolume,
+        Guard::DiscardSettled,
     ];
 }
 

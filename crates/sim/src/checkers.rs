@@ -14,6 +14,7 @@ mod outage;
 mod settings;
 mod writes;
 
+pub use alarms::ignored_alarm;
 pub use clusters::Clusters;
 pub use disturbance::GRACE_TICKS;
 pub use outage::{Outage, Seen};

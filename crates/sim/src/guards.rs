@@ -49,12 +49,20 @@ fn without(guard: Guard, seed: u64) -> Options {
     }
 }
 
+/// How it shows on Kubernetes that a guard is needed, if it shows only there: volumes go with their claims, and have gates.
+fn shows_on_kubernetes(guard: Guard) -> Option<KubeBreak> {
+    match guard {
+        Guard::LeavingVolume | Guard::DiscardSettled => Some(KubeBreak::ClaimLost),
+        Guard::OwnVolume => Some(KubeBreak::OneIdTwice),
+        _ => None,
+    }
+}
+
 /// How a world breaks with one guard off, if it is sound with it: only then is it the guard that mattered.
 fn broken(guard: Guard, seed: u64) -> Option<String> {
-    if guard == Guard::LeavingVolume {
-        // Volumes go with their members on Kubernetes only.
+    if let Some(expected) = shows_on_kubernetes(guard) {
         let off = kube::run::with(seed, Guards::without(guard), false).broke;
-        let (kind, _, detail) = off.filter(|(kind, ..)| *kind == KubeBreak::ClaimLost)?;
+        let (kind, _, detail) = off.filter(|(kind, ..)| *kind == expected)?;
         let sound = kube::run::one(seed, false).broke.is_none();
         return sound.then(|| format!("{kind:?} at seed {seed}: {detail}"));
     }

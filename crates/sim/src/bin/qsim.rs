@@ -61,6 +61,9 @@ enum Verb {
         /// Run only this one, and print its log.
         #[arg(long)]
         replay: Option<u64>,
+        /// With this guard off, by its number in `qsim guards`.
+        #[arg(long, requires = "replay")]
+        without: Option<usize>,
     },
     /// Plan for every small cluster.
     Exhaustive {
@@ -90,8 +93,10 @@ fn main() -> ExitCode {
             true
         }
         Verb::Kube {
-            replay: Some(seed), ..
-        } => replay_kube(seed),
+            replay: Some(seed),
+            without,
+            ..
+        } => replay_kube(seed, without),
         Verb::Kube { seeds, from, .. } => run_kube(seeds, from),
         Verb::Exhaustive { stride } => every_small_cluster(stride),
     };
@@ -148,8 +153,9 @@ fn replay(seed: u64, without: Option<usize>) -> bool {
     verdict.broke.is_none()
 }
 
-fn replay_kube(seed: u64) -> bool {
-    let verdict = kube::run::one(seed, true);
+fn replay_kube(seed: u64, without: Option<usize>) -> bool {
+    let off = without.and_then(|n| Guard::ALL.get(n).copied());
+    let verdict = kube::run::with(seed, off.map_or(Guards::all(), Guards::without), true);
     println!("{}", verdict.log);
     match &verdict.broke {
         Some((kind, tick, detail)) => println!("seed {seed} broke at tick {tick}: {kind:?}: {detail}"),

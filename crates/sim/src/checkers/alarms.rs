@@ -8,28 +8,35 @@ use quorate_core::plan::{BlockReason, Plan, Step};
 use super::BreakKind;
 use crate::world::World;
 
+/// What is wrong with a plan that passes over an alarm which was seen.
+pub fn ignored_alarm(observed: &Observed, plan: &Plan) -> Option<String> {
+    let statuses = observed.slots.values().filter_map(|slot| slot.status.as_ref());
+    for alarm in statuses.flat_map(|status| &status.alarms) {
+        let reason = match alarm.kind {
+            AlarmKind::NoSpace => BlockReason::NoSpace,
+            AlarmKind::Corrupt => BlockReason::Corrupt,
+        };
+        if !plan.blocks.iter().any(|block| block.reason == reason) {
+            return Some(format!("{alarm:?} is seen, and no block says so"));
+        }
+        let changes = |step: &&Step| {
+            !matches!(
+                step,
+                Step::Start { .. } | Step::Provide { .. } | Step::Withdraw { .. }
+            )
+        };
+        let step = plan.steps.iter().find(changes);
+        if let Some(step) = step.filter(|_| alarm.kind == AlarmKind::Corrupt) {
+            return Some(format!("{alarm:?} is seen, and: {step}"));
+        }
+    }
+    None
+}
+
 impl World {
     pub fn judge_alarms(&mut self, observed: &Observed, plan: &Plan) {
-        let statuses = observed.slots.values().filter_map(|slot| slot.status.as_ref());
-        for alarm in statuses.flat_map(|status| &status.alarms) {
-            let reason = match alarm.kind {
-                AlarmKind::NoSpace => BlockReason::NoSpace,
-                AlarmKind::Corrupt => BlockReason::Corrupt,
-            };
-            if !plan.blocks.iter().any(|block| block.reason == reason) {
-                let what = format!("{alarm:?} is seen, and no block says so");
-                return self.broke(BreakKind::AlarmIgnored, what);
-            }
-            let changes = |step: &&Step| {
-                !matches!(
-                    step,
-                    Step::Start { .. } | Step::Provide { .. } | Step::Withdraw { .. }
-                )
-            };
-            let step = plan.steps.iter().find(changes);
-            if let Some(step) = step.filter(|_| alarm.kind == AlarmKind::Corrupt) {
-                return self.broke(BreakKind::AlarmIgnored, format!("{alarm:?} is seen, and: {step}"));
-            }
+        if let Some(what) = ignored_alarm(observed, plan) {
+            self.broke(BreakKind::AlarmIgnored, what);
         }
     }
 }

@@ -232,6 +232,7 @@ impl KubeWorld {
                         version,
                         config: etcd::settings_of(&note(CONFIG_ANNOTATION)).to_owned(),
                         reached: note(REACHED_ANNOTATION),
+                        guards: self.guards,
                     },
                     settings: settings_of(&pod),
                     phase: Phase::Coming,

@@ -1,18 +1,18 @@
 //! What goes wrong in a simulated Kubernetes, and what the user does meanwhile: each seed has its own mixture.
 //!
-//! In: chance. Out: faults done to the world. Never: a loss that by itself destroys a quorum's data; after it has healed, a
-//! wish that cannot be had.
+//! In: chance. Out: faults done to the world. Never: a loss that by itself destroys a quorum's data, unless this seed is one
+//! that does so on purpose; after it has healed, a wish that cannot be had.
 
 pub mod eviction;
 pub mod exchange;
+pub mod loss;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::ResourceExt;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
-use quorate_core::model::{Ordinal, Version, VersionPath};
+use quorate_core::model::{AlarmKind, Ordinal, Version, VersionPath};
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
@@ -21,7 +21,6 @@ use super::operator::{KINDS, Operator};
 use super::resources::LIMITS;
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};
-use crate::fault::change_pending;
 use crate::user::Settings;
 
 /// The versions a user may ask for.
@@ -63,6 +62,8 @@ kinds! {
     WipeRecord,
     /// The data cannot be read.
     DamageData,
+    /// So many volumes are wiped at once that no quorum is left.
+    QuorumLoss,
     /// Somebody deletes a claim that is in use: it goes when its pod does.
     DeleteClaim,
     /// Somebody takes what is written on a claim away.
@@ -81,6 +82,16 @@ kinds! {
     KillOperator,
     /// The operator stands still, and then goes on where it was.
     StallOperator,
+    /// An operator's clock jumps ahead of that of the API server.
+    ClockAhead,
+    /// An operator's clock is set back.
+    ClockBack,
+    /// A member's database has reached its quota.
+    NoSpaceAlarm,
+    /// A member's data differs from the others'.
+    CorruptAlarm,
+    /// A member applies what is committed with delay.
+    ApplyLag,
     SecondOperator,
     /// Some of its views are old.
     Lag,
@@ -120,10 +131,15 @@ impl FaultRates {
     /// The mixture of a seed.
     pub fn of(rng: &mut fastrand::Rng) -> FaultRates {
         let calm = rng.u8(..) < 25;
+        let hopeless = rng.u8(..) < 16;
         let mut rates = BTreeMap::new();
         for kind in KubeFault::ALL {
             let (on, rate) = (rng.u8(..) < 90, rng.u16(60..500));
-            if on && !calm {
+            let on = match kind {
+                KubeFault::QuorumLoss => hopeless,
+                _ => on && !calm,
+            };
+            if on {
                 rates.insert(*kind, rate);
             }
         }
@@ -221,33 +237,6 @@ impl KubeWorld {
         (!all.is_empty()).then(|| all[self.rng.usize(..all.len())].clone())
     }
 
-    /// May a member's data be lost? Only if all voters are well and enough; one at a time, and no change is under way: a
-    /// leader that dies before the others know that it is committed leaves them with the quorum of before.
-    pub(super) fn may_lose(&mut self) -> Option<(Ordinal, String)> {
-        let leader = self.etcd.serving_leader()?;
-        let conf = self.etcd.nodes[&leader].running.as_ref()?.conf.clone();
-        let voters: Vec<Place> = conf.voters().map(|(_, m)| m.place).collect();
-        let well = voters.iter().all(|p| self.etcd.serves(*p)) && !change_pending(&self.etcd);
-        let caught_up = conf.members.len() == voters.len();
-        self.wiped &= !(well && caught_up);
-        let claims = self.api.claims.live.values();
-        let going = claims
-            .filter_map(|c| c.uid())
-            .any(|uid| self.deleted_by_others.contains_key(&uid));
-        if voters.len() < 3 || !well || !caught_up || self.wiped || going {
-            return None;
-        }
-        let place = voters[self.rng.usize(..voters.len())];
-        let ordinal = Ordinal(place.0);
-        let claim = self
-            .api
-            .claims
-            .live
-            .get(&self.names.member(ordinal).to_string())?
-            .uid()?;
-        self.volumes.contains_key(&claim).then_some((ordinal, claim))
-    }
-
     fn inject(&mut self, kind: KubeFault) -> bool {
         let now = self.api.now;
         match kind {
@@ -279,37 +268,15 @@ impl KubeWorld {
             }
             KubeFault::Reboot => return self.reboot(),
             KubeFault::DeadNode => return self.lose_node(),
-            KubeFault::WipeVolume | KubeFault::WipeData | KubeFault::DamageData => return self.lose(kind),
-            KubeFault::WipeRecord => {
-                let Some((_, claim)) = self.may_lose() else {
-                    return false;
-                };
-                self.wiped = true;
-                self.volumes.entry(claim).or_default().record = None;
+            KubeFault::WipeVolume | KubeFault::WipeData | KubeFault::DamageData | KubeFault::WipeRecord => {
+                return self.lose(kind);
             }
+            KubeFault::QuorumLoss => return self.lose_quorum(),
             KubeFault::RollBack => return self.roll_back(),
             KubeFault::CloneVolume => return self.exchange(false),
             KubeFault::SwapVolumes => return self.exchange(true),
-            KubeFault::DeleteClaim => {
-                let Some((ordinal, claim)) = self.may_lose() else {
-                    return false;
-                };
-                let name = self.names.member(ordinal).to_string();
-                let _ = self.api.delete::<PersistentVolumeClaim>(&name, Some(&claim));
-                self.deleted_by_others.insert(claim, now);
-            }
-            KubeFault::StripClaim => {
-                let Some((ordinal, claim)) = self.may_lose() else {
-                    return false;
-                };
-                let name = self.names.member(ordinal).to_string();
-                let stripped = self
-                    .api
-                    .change::<PersistentVolumeClaim>(&name, Some(&claim), |claim| {
-                        claim.metadata.annotations = None;
-                    });
-                return stripped.is_ok();
-            }
+            KubeFault::DeleteClaim => return self.delete_claim(),
+            KubeFault::StripClaim => return self.strip_claim(),
             KubeFault::CrashLoop => {
                 let ordinal = Ordinal(self.rng.u32(..self.wants.replicas));
                 let until = now + self.rng.u64(5..120);
@@ -326,6 +293,16 @@ impl KubeWorld {
             KubeFault::StallOperator => {
                 let index = self.rng.usize(..self.operators.len());
                 self.operators[index].asleep_until = now + self.rng.u64(5..80);
+            }
+            KubeFault::ClockAhead | KubeFault::ClockBack => self.set_clock(kind == KubeFault::ClockBack),
+            KubeFault::NoSpaceAlarm => return self.raise(AlarmKind::NoSpace),
+            KubeFault::CorruptAlarm => return self.raise(AlarmKind::Corrupt),
+            KubeFault::ApplyLag => {
+                let Some(uid) = self.some_pod(|p| p.runs()) else {
+                    return false;
+                };
+                let until = now + self.rng.u64(5..80);
+                self.etcd.node(Place(self.pods[&uid].ordinal.0)).lags_until = until;
             }
             KubeFault::SecondOperator => {
                 if self.operators.len() > 1 {
@@ -381,6 +358,27 @@ impl KubeWorld {
             }
         }
         true
+    }
+
+    fn set_clock(&mut self, back: bool) {
+        // Mostly minutes, as a time server corrects; now and then a battery is dead. Certificates would not outlive that.
+        let dead = self.rng.u8(..) < 40 && !self.wants.tls;
+        let by = self.rng.i64(1_000..if dead { 20_000_000 } else { 600_000 });
+        let by = if back { -by } else { by };
+        let index = self.rng.usize(..self.operators.len());
+        self.operators[index].clock_off_ms += by;
+        self.log.event("fault", format_args!("clock jumps by {by} ms"));
+    }
+
+    fn raise(&mut self, kind: AlarmKind) -> bool {
+        let Some(uid) = self.some_pod(|p| p.runs()) else {
+            return false;
+        };
+        let raised = self.etcd.raise(Place(self.pods[&uid].ordinal.0), kind);
+        if raised {
+            self.alarms_until = self.api.now + self.rng.u64(5..80);
+        }
+        raised
     }
 
     /// The cluster was deleted without what it had made.
@@ -452,35 +450,13 @@ impl KubeWorld {
         true
     }
 
-    pub(super) fn lose(&mut self, kind: KubeFault) -> bool {
-        let Some((ordinal, claim)) = self.may_lose() else {
-            return false;
-        };
-        let place = Place(ordinal.0);
-        self.wiped = true;
-        let generations: Vec<_> = self.etcd.node(place).volumes.keys().copied().collect();
-        for generation in generations {
-            if kind == KubeFault::DamageData {
-                self.etcd.damage(place, generation);
-            } else {
-                self.etcd.wipe(place, generation);
-                self.etcd.node(place).volumes.remove(&generation);
-            }
-        }
-        self.log
-            .event("fault", format_args!("{kind:?} of member {ordinal}"));
-        if kind == KubeFault::WipeVolume {
-            let volume = self.volumes.entry(claim).or_default();
-            volume.record = None;
-            volume.remains.clear();
-            volume.asides = 0;
-        }
-        true
-    }
-
     pub(super) fn heal(&mut self) {
         self.log.event("world", format_args!("everything heals"));
         self.etcd.heal();
+        self.etcd.alarms.clear();
+        for node in self.etcd.nodes.values_mut() {
+            node.lags_until = 0;
+        }
         self.put_right();
         self.trouble.rates.clear();
         self.crashing.clear();

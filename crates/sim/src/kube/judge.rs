@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::ResourceExt;
 use quorate_core::model::{MemberId, Ordinal, quorum};
-use quorate_core::plan::BlockReason;
+use quorate_core::plan::{Block, BlockReason, WaitReason};
 use quorate_operator::cluster::pass::stored;
 use quorate_operator::names::CONFIG_ANNOTATION;
 use quorate_operator::requests::effect::{Effect, Kind};
@@ -48,10 +48,10 @@ impl KubeWorld {
             .map(|w| w.member);
         if self.deleted_by_others.contains_key(uid) {
             let lost = members.next().is_some();
-            self.wiped |= lost;
             // If its pod went before anyone could know, too few may be left.
             self.stranded |= lost;
             self.reached("stage", "ClaimDeletedByOthers");
+            self.forget_without_volumes();
         } else if let Some(member) = members.next() {
             let what = format!("claim {name} goes with the data of {member}, which is a member");
             self.broke(KubeBreak::ClaimLost, what);
@@ -82,7 +82,12 @@ impl KubeWorld {
         let voter = newest_conf(&self.etcd)
             .is_some_and(|conf| conf.voters().any(|(_, m)| m.place == Place(ordinal.0)));
         let serves = self.etcd.serves(Place(ordinal.0));
-        if goes && voter && serves {
+        let runs = self
+            .etcd
+            .nodes
+            .get(&Place(ordinal.0))
+            .is_some_and(|n| n.running.is_some());
+        if goes && voter && runs {
             let what = format!("{effect}, although the claim of the voter {name} goes with it");
             self.broke(KubeBreak::ClaimLost, what);
         }
@@ -169,12 +174,64 @@ impl KubeWorld {
         }
     }
 
+    /// A person does what a block asks for: gives the only member company, so that it can be replaced.
+    pub(super) fn give_company(&mut self) {
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let pending = |b: &Block| b.reason == BlockReason::VolumeDeletionPending;
+        let told = plan.is_some_and(|p| p.blocks.iter().any(pending));
+        if told && self.wants.replicas == 1 && self.api.now.is_multiple_of(64) {
+            self.wants.replicas = 2;
+            self.apply_wants();
+            self.reached("stage", "GivenCompany");
+        }
+    }
+
     /// Is a block that says so the right end?
     pub(super) fn left_to_people(&self) -> bool {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let says = plan.is_some_and(|p| p.blocks.iter().any(|b| b.reason == BlockReason::QuorumLost));
         let none_leads = self.etcd.serving_leader().is_none();
         none_leads && ((self.stranded && says) || self.waits_for_one_that_was_removed())
+    }
+
+    /// Has somebody deleted so much that the volumes that stay are no quorum? Then nobody can bring it back without people:
+    /// who must be restarted first would lose its volume, or who is made again does not know of a member that has gone. It
+    /// is told, and nothing is started anew.
+    pub(super) fn waits_for_people(&self) -> bool {
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let pending = |b: &Block| b.reason == BlockReason::VolumeDeletionPending;
+        let told = plan.is_some_and(|p| {
+            p.blocks.iter().any(pending) || p.waits.iter().any(|w| w.reason == WaitReason::NoQuorum)
+        });
+        let conf = newest_conf(&self.etcd).unwrap_or_default();
+        let stay = conf.voters().filter(|(id, m)| self.sound(*id, m.place)).count();
+        let deleted = !self.deleted_by_others.is_empty();
+        told && deleted && self.etcd.serving_leader().is_none() && stay < quorum(conf.voters().count())
+    }
+
+    /// A claim goes that somebody deleted. If no volume of the cluster stays, and nobody remembers it, for the EtcdCluster
+    /// was made again, then what is made now is another cluster.
+    fn forget_without_volumes(&mut self) {
+        let conf = newest_conf(&self.etcd).unwrap_or_default();
+        let resource = self.api.clusters.live.get(&self.names.cluster);
+        let memory = resource.and_then(|resource| stored(resource).ok()?);
+        let remembered = memory.is_some_and(|memory| memory.bootstrap.is_some());
+        if !remembered && !conf.members.iter().any(|(id, m)| self.sound(*id, m.place)) {
+            self.made_anew();
+        }
+    }
+
+    /// In the end a quorum is called lost only if it is: the volumes that are left are too few.
+    pub(super) fn judge_lost(&mut self) {
+        let conf = newest_conf(&self.etcd).unwrap_or_default();
+        let (voters, sound) = (
+            conf.voters().count(),
+            conf.voters().filter(|(id, m)| self.sound(*id, m.place)).count(),
+        );
+        if voters > 0 && sound >= quorum(voters) && !self.waits_for_one_that_was_removed() {
+            let what = format!("{sound} of {voters} voters have their data, and the quorum is called lost");
+            self.broke(KubeBreak::FalseAlarm, what);
+        }
     }
 
     /// etcd syncs how much is committed only along with the next entry: the survivor of two, killed before that, waits for

@@ -67,6 +67,8 @@ pub struct Operator {
     pub release: Release,
     /// It does nothing before this tick.
     pub asleep_until: u64,
+    /// How far its clock is ahead of the API server's, or behind it.
+    pub clock_off_ms: i64,
     /// When it goes away for good.
     pub until: Option<u64>,
     /// How far each kind's view is behind.
@@ -105,6 +107,7 @@ impl Operator {
             id,
             release: Release::Present,
             asleep_until: from,
+            clock_off_ms: 0,
             until,
             lag: [0; KINDS],
             seen: [from; KINDS],
@@ -134,6 +137,11 @@ impl Operator {
         self.lag[4] == 0
     }
 
+    /// Is it in the middle of a pass, which may be about to change something by what it saw?
+    pub(super) fn is_busy(&self) -> bool {
+        self.work.is_some()
+    }
+
     fn covers(&self, now: u64) -> bool {
         now + EFFECT < self.tenure
     }
@@ -156,6 +164,7 @@ impl KubeWorld {
                 let back = self.api.now + self.rng.u64(2..30);
                 let mut anew = Operator::new(me.id, back, me.until);
                 (anew.plan, anew.release) = (me.plan.take(), me.release);
+                anew.clock_off_ms = me.clock_off_ms;
                 me = anew;
             }
         }
@@ -198,7 +207,7 @@ impl KubeWorld {
                 };
                 work.desk.answer(answer);
             }
-            work.desk.turn(self.now(), me.covers(now));
+            work.desk.turn(self.now(me), me.covers(now));
             let polled = work.pass.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             self.hear(me, &work.desk);
             match polled {
@@ -313,7 +322,10 @@ impl KubeWorld {
                 self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
             }
         }
-        if let Some(plan) = desk.decided() {
+        if let Some((plan, ignored)) = desk.decided() {
+            if let Some(what) = ignored {
+                self.broke(super::world::KubeBreak::AlarmIgnored, what);
+            }
             self.log_plan(me, &plan);
             me.plan = Some(plan);
         }
@@ -531,9 +543,10 @@ impl KubeWorld {
         }
     }
 
-    /// The time as the operator's clock has it.
-    pub(super) fn now(&self) -> Time {
-        Time(super::EPOCH_MS + self.api.now * crate::TICK_MS)
+    /// The time as an operator's clock has it.
+    fn now(&self, me: &Operator) -> Time {
+        let ticked = super::EPOCH_MS + self.api.now * crate::TICK_MS;
+        Time(ticked.saturating_add_signed(me.clock_off_ms))
     }
 }
 

@@ -26,6 +26,8 @@ const STAGES: &[&str] = &[
     "ResizeUnsafe",
     "ResizeInfeasible",
     "ClaimDeletedByOthers",
+    "ClaimOfFewDeleted",
+    "GivenCompany",
     "KilledBeforeDiscard",
     "Orphaned",
     "Converged",

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use quorate_core::guard::{Guard, Guards};
 use quorate_core::model::{Generation, Version};
 use quorate_pod::contract::{How, IDENTITY_GONE, KnownProgress, MemberRef, Report};
 use quorate_pod::rules::{
@@ -42,6 +43,8 @@ pub struct Purpose {
     pub config: String,
     /// What its annotation says to be on the volume.
     pub reached: String,
+    /// Those that the gate goes by.
+    pub guards: Guards,
 }
 
 impl Purpose {
@@ -53,7 +56,7 @@ impl Purpose {
             version: self.version,
             config: &self.config,
             pod: &self.pod,
-            member: Some(&self.member),
+            member: Some(&self.member).filter(|_| self.guards.on(Guard::OwnVolume)),
             go: nowhere,
             reached: None,
             shared: nowhere,

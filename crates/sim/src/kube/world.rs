@@ -53,8 +53,10 @@ pub enum KubeBreak {
     SettingsSpread,
     /// A volume was started that was put back to an earlier state, which could be known.
     RolledBackStarted,
-    /// A volume was called rolled back that was not.
+    /// A volume was called rolled back that was not, or a quorum lost that was not.
     FalseAlarm,
+    /// An alarm of etcd's was not told, or members were changed although their data differ.
+    AlarmIgnored,
     /// A member was started from another's volume, or under an id that runs already.
     OneIdTwice,
     /// In peace it did not become what is wanted.
@@ -122,12 +124,12 @@ pub struct KubeWorld {
     pub(super) crashing: BTreeMap<Ordinal, u64>,
     /// The API server answers nothing until then.
     pub(super) away_until: u64,
+    /// Alarms are disarmed then.
+    pub(super) alarms_until: u64,
     pub(super) ids: u64,
     /// A first start of a new cluster ended without data, and nobody saw it end: it cannot be proven that it promised
     /// nothing, so that a small cluster which loses its quorum by it is left to people.
     pub(super) stranded: bool,
-    /// A wiped volume is to be made good before another is.
-    pub(super) wiped: bool,
     /// Claims that somebody deleted behind the operator's back, by uid, and when.
     pub(super) deleted_by_others: BTreeMap<String, u64>,
     /// Snapshots of volumes, as storage takes them.
@@ -207,9 +209,9 @@ impl KubeWorld {
             served: BTreeMap::new(),
             crashing: BTreeMap::new(),
             away_until: 0,
+            alarms_until: 0,
             ids: 0,
             stranded: false,
-            wiped: false,
             deleted_by_others: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             rolled_back: BTreeSet::new(),
@@ -289,12 +291,14 @@ impl KubeWorld {
         for _ in 0..HEALED_TICKS_MAX {
             self.delete_foreign_storage();
             self.change_what_fails();
+            self.give_company();
             self.delete_all_secrets();
             self.tick();
             if !self.breaks.is_empty() {
                 return;
             }
             if self.left_to_people() {
+                self.judge_lost();
                 return self.reached("stage", "LeftToPeople");
             }
             quiet = if self.missing().is_none() { quiet + 1 } else { 0 };
@@ -306,6 +310,9 @@ impl KubeWorld {
                 );
                 return self.leave();
             }
+        }
+        if self.waits_for_people() {
+            return self.reached("stage", "LeftToPeople");
         }
         let missing = self.missing().unwrap_or_default();
         self.broke(KubeBreak::NoConvergence, missing);
@@ -350,11 +357,15 @@ impl KubeWorld {
         self.handshakes();
         self.etcd.advance();
         self.api.now = self.etcd.now;
+        if self.alarms_until == self.api.now {
+            self.etcd.alarms.clear();
+        }
         self.note_who_serves();
         self.log.at(self.etcd.now);
         self.notes();
         if self.recreate_at.is_some_and(|at| at <= self.api.now) && !self.api_away() {
             self.recreate_at = None;
+            self.forget_without_claims();
             self.create_cluster();
         }
         self.controllers();
@@ -366,6 +377,20 @@ impl KubeWorld {
         }
         self.api.end_tick();
         self.watch();
+    }
+
+    /// Somebody deleted the EtcdCluster, and all of its claims before: what is made now is another cluster.
+    fn forget_without_claims(&mut self) {
+        let mut claims = self.api.claims.live.values();
+        if claims.all(|c| c.metadata.deletion_timestamp.is_some()) {
+            self.made_anew();
+        }
+    }
+
+    /// What is made now is another cluster.
+    pub(super) fn made_anew(&mut self) {
+        self.reached("stage", "MadeAnew");
+        (self.writes, self.clusters) = (Writes::default(), Clusters::default());
     }
 
     fn clients(&mut self) {

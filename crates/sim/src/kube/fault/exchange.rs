@@ -83,7 +83,6 @@ impl KubeWorld {
             return false;
         };
         self.snapshots.remove(&ordinal);
-        self.wiped = true;
         self.put(&earlier);
         let volume = self.volumes.entry(claim).or_default();
         volume.rolled_back.insert(generation);
@@ -152,7 +151,6 @@ impl KubeWorld {
         if own.newest().is_none() || theirs.newest().is_none() {
             return false;
         }
-        self.wiped = true;
         let moved = |from: &Saved, to: &Saved| Saved {
             record: from.record.clone(),
             data: from.data.clone(),

@@ -27,6 +27,7 @@ use quorate_operator::tls::cas::Cas;
 use quorate_operator::tls::secure::{self, TlsState};
 use quorate_pki::PairPem;
 
+use crate::checkers::ignored_alarm;
 use crate::kube::api::{ApiError, Objects};
 use crate::kube::tls::{self, Test};
 
@@ -76,7 +77,8 @@ struct QueueState {
     tokens: u64,
     request: Option<Request>,
     answer: Option<Answer>,
-    decided: Option<Plan>,
+    /// What was planned, and the alarm that it passes over.
+    decided: Option<(Plan, Option<String>)>,
     held: Option<&'static str>,
 }
 
@@ -111,8 +113,8 @@ impl RequestQueue {
         self.lock().request.take()
     }
 
-    /// The plan that was made, once.
-    pub(in crate::kube) fn decided(&self) -> Option<Plan> {
+    /// The plan that was made, once, and what is wrong with it if it passes over an alarm.
+    pub(in crate::kube) fn decided(&self) -> Option<(Plan, Option<String>)> {
         self.lock().decided.take()
     }
 
@@ -273,8 +275,8 @@ impl Driver for SimDriver {
         Box::pin(std::future::ready(()))
     }
 
-    fn decided(&mut self, _: &Spec, _: &Observed, plan: &Plan) {
-        self.desk.lock().decided = Some(plan.clone());
+    fn decided(&mut self, _: &Spec, seen: &Observed, plan: &Plan) {
+        self.desk.lock().decided = Some((plan.clone(), ignored_alarm(seen, plan)));
     }
 
     fn held(&mut self, reason: &'static str) {
