@@ -17,7 +17,8 @@ fn near(guard: Guard) -> u64 {
         Guard::FreshView => 5_532,
         Guard::VersionStep => 40,
         Guard::ServedSettings => 186,
-        Guard::LeavingVolume => 117,
+        Guard::LeavingVolume => 55,
+        Guard::OwnVolume | Guard::DiscardSettled => 1,
     }
 }
 
