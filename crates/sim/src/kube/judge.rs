@@ -209,14 +209,15 @@ impl KubeWorld {
         told && deleted && self.etcd.serving_leader().is_none() && stay < quorum(conf.voters().count())
     }
 
-    /// A claim goes that somebody deleted. If no volume of the cluster stays, and nobody remembers it, for the EtcdCluster
-    /// was made again, then what is made now is another cluster.
-    fn forget_without_volumes(&mut self) {
+    /// If somebody deleted every volume of the cluster, and nobody remembers it, for the EtcdCluster was made again, then what
+    /// is made now is another cluster.
+    pub(super) fn forget_without_volumes(&mut self) {
         let conf = newest_conf(&self.etcd).unwrap_or_default();
         let resource = self.api.clusters.live.get(&self.names.cluster);
         let memory = resource.and_then(|resource| stored(resource).ok()?);
         let remembered = memory.is_some_and(|memory| memory.bootstrap.is_some());
-        if !remembered && !conf.members.iter().any(|(id, m)| self.sound(*id, m.place)) {
+        let mut members = conf.members.iter();
+        if !remembered && members.len() > 0 && !members.any(|(id, m)| self.sound(*id, m.place)) {
             self.made_anew();
         }
     }

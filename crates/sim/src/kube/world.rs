@@ -263,6 +263,7 @@ impl KubeWorld {
         };
         let _ = self.api.create(manifest);
         self.log.event("user", format_args!("creates {:?}", self.wants));
+        self.forget_without_volumes();
     }
 
     /// The user applies what is wanted now.
