@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures::future::BoxFuture;
 use quorate_core::model::{Basis, Refused, StepKind, StepResult, Time};
+use quorate_core::plan::Block;
 use quorate_core::reason::{BlockReason, StatusReason};
 use quorate_core::{Plan, Step};
 use quorate_operator::cluster::driver::View;
@@ -326,6 +327,11 @@ impl KubeWorld {
             if let Some(what) = ignored {
                 self.broke(super::world::KubeBreak::AlarmIgnored, what);
             }
+            // Nobody can sign, and no member has a certificate left.
+            let asks = |b: &Block| {
+                b.reason == BlockReason::Certificates && b.detail.contains("kubectl delete secret")
+            };
+            self.held_for_certificates |= plan.blocks.iter().any(asks);
             self.log_plan(me, &plan);
             me.plan = Some(plan);
         }

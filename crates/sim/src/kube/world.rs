@@ -289,7 +289,7 @@ impl KubeWorld {
         }
         self.heal();
         let mut quiet = 0;
-        for _ in 0..HEALED_TICKS_MAX {
+        for tick in 0..HEALED_TICKS_MAX {
             self.delete_foreign_storage();
             self.change_what_fails();
             self.give_company();
@@ -298,7 +298,8 @@ impl KubeWorld {
             if !self.breaks.is_empty() {
                 return;
             }
-            if self.left_to_people() {
+            // What is told by then is of the healed world.
+            if tick >= 60 && self.left_to_people() {
                 self.judge_lost();
                 return self.reached("stage", "LeftToPeople");
             }

@@ -3,6 +3,8 @@
 //! In: chance. Out: volumes that are not what they were. Never: more than one such exchange at a time; a rollback that nobody
 //! could know of, because it is newer than all that was written down of the volume (decision 15).
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Generation, MemberId, Ordinal, VolumeMarks};
@@ -177,7 +179,11 @@ impl KubeWorld {
         for own in std::mem::take(&mut self.exchanged) {
             let there = self.volumes.get(&own.claim).and_then(|v| v.record.as_ref());
             let belongs_to = there.and_then(|r| r.belongs_to.as_ref());
-            let foreign = belongs_to.is_some_and(|m| *m != self.names.member_ref(own.ordinal));
+            let foreign = match belongs_to {
+                Some(member) => *member != self.names.member_ref(own.ordinal),
+                // Its record was wiped.
+                None => self.holds_data_of_another(&own),
+            };
             if foreign {
                 self.put(&own);
                 self.log.event(
@@ -186,6 +192,15 @@ impl KubeWorld {
                 );
             }
         }
+    }
+
+    fn holds_data_of_another(&self, own: &Saved) -> bool {
+        let members = |data: &Volumes| -> BTreeSet<MemberId> {
+            data.values().filter_map(|d| Some(d.wal()?.member)).collect()
+        };
+        let node = self.etcd.nodes.get(&Place(own.ordinal.0));
+        let there = node.map(|n| members(&n.volumes)).unwrap_or_default();
+        !there.is_empty() && there.is_disjoint(&members(&own.data))
     }
 
     /// The operator leaves storage alone that held another's data. Whoever exchanged volumes deletes it, if nobody wants its
