@@ -118,7 +118,8 @@ impl Executor<'_> {
     fn keeping_its_claim(&self, ordinal: Ordinal, requests: Requests) -> Result<Requests, String> {
         let claim = self.objects.slot(ordinal).claim;
         let goes = claim.is_some_and(|c| c.deleting) && self.memory.slot(ordinal).mark != Mark::Never;
-        let deletes = |effect: &Effect| matches!(effect, Effect::Delete { .. });
+        let deletes =
+            |effect: &Effect| matches!(effect, Effect::Delete { .. } | Effect::DeleteUnchanged { .. });
         if goes && requests.effects.iter().any(deletes) {
             return Err("its claim is being deleted, and its data would go with the pod".to_owned());
         }
@@ -253,7 +254,8 @@ impl Executor<'_> {
         let about = ("PersistentVolumeClaim", name.as_str());
         Requests {
             news: vec![ClusterEvent::done("ClaimDeleted", about, message)],
-            effects: vec![Effect::DeleteClaim {
+            effects: vec![Effect::DeleteUnchanged {
+                kind: Kind::Claim,
                 name: name.clone(),
                 uid: storage.uid.clone(),
                 version: storage.version.clone(),
@@ -276,10 +278,11 @@ impl Executor<'_> {
         };
         let message = format!("Deleted the pod {:?}, to have it recreated: {why}", pod.name);
         Requests {
-            effects: vec![Effect::Delete {
+            effects: vec![Effect::DeleteUnchanged {
                 kind: Kind::Pod,
                 name: pod.name.clone(),
                 uid: pod.uid.clone(),
+                version: pod.version.clone(),
             }],
             news: vec![ClusterEvent::done("PodReplaced", ("Pod", &pod.name), message)],
         }

@@ -150,8 +150,8 @@ impl<'a> RequestResults<'a> {
     pub(crate) fn add(&mut self, effect: &Effect, did: Applied) {
         match (did, effect) {
             (Applied::Unchanged, Effect::Create(object)) => self.not_done.insert(object.to_string()),
-            (Applied::Unchanged, Effect::DeleteClaim { name, .. }) => {
-                self.not_done.insert(format!("PersistentVolumeClaim {name}"))
+            (Applied::Unchanged, Effect::DeleteUnchanged { kind, name, .. }) => {
+                self.not_done.insert(format!("{} {name}", kind.resource().kind))
             }
             (Applied::Unchanged, Effect::Resize { name, .. }) => self.not_done.insert(format!("Pod {name}")),
             _ => return,

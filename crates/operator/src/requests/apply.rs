@@ -49,11 +49,12 @@ pub async fn apply(client: &Client, namespace: &str, effect: &Effect) -> Result<
             requests.create_ours(object).await.map(|()| Applied::Changed)
         }
         Effect::Create(object) => requests.create(object).await,
-        Effect::DeleteClaim { name, uid, version } => {
-            requests
-                .delete(Kind::Claim, name, uid, Some(version.clone()))
-                .await
-        }
+        Effect::DeleteUnchanged {
+            kind,
+            name,
+            uid,
+            version,
+        } => requests.delete(*kind, name, uid, Some(version.clone())).await,
         Effect::Resize {
             name,
             uid,
@@ -131,10 +132,10 @@ impl ApiRequests<'_> {
         }
     }
 
-    /// Everything but making an object, deleting a claim and resizing a pod.
+    /// Everything but making an object, deleting one that is unchanged, and resizing a pod.
     async fn change(&self, effect: &Effect) -> Result<(), kube::Error> {
         match effect {
-            Effect::Create(_) | Effect::DeleteClaim { .. } | Effect::Resize { .. } => Ok(()),
+            Effect::Create(_) | Effect::DeleteUnchanged { .. } | Effect::Resize { .. } => Ok(()),
             Effect::Apply(object) => self.apply(object).await,
             Effect::Delete { kind, name, uid } => self.delete(*kind, name, uid, None).await.map(drop),
             Effect::Annotate {
@@ -307,7 +308,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_claim_is_deleted_only_as_it_was_seen() {
-        let effect = Effect::DeleteClaim {
+        let effect = Effect::DeleteUnchanged {
+            kind: Kind::Claim,
             name: "c-0".to_owned(),
             uid: "u".to_owned(),
             version: "7".to_owned(),

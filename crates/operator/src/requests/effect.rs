@@ -25,10 +25,13 @@ pub enum Effect {
     Create(Object),
     /// Bring an object of ours to what it should be.
     Apply(Object),
-    /// Delete an object: this one, not another of its name. No claim: see [`Effect::DeleteClaim`].
+    /// Delete an object: this one, not another of its name. No claim, and no pod: see
+    /// [`Effect::DeleteUnchanged`].
     Delete { kind: Kind, name: String, uid: String },
-    /// Delete a claim with all that is on its volume: this one, and only if it is still as it was seen.
-    DeleteClaim {
+    /// Delete an object: this one, and only if it is still as it was seen. A claim goes with all that is on its volume; a
+    /// pod that had ended may run again.
+    DeleteUnchanged {
+        kind: Kind,
         name: String,
         uid: String,
         version: String,
@@ -96,7 +99,7 @@ impl Effect {
             }
             Effect::Amend(change) => &change.name,
             Effect::Delete { name, .. }
-            | Effect::DeleteClaim { name, .. }
+            | Effect::DeleteUnchanged { name, .. }
             | Effect::Annotate { name, .. }
             | Effect::Label { name, .. }
             | Effect::Adopt { name, .. }
@@ -114,7 +117,7 @@ impl fmt::Display for Effect {
             Effect::Create(object) => write!(f, "create {object}"),
             Effect::Apply(object) => write!(f, "update {object}"),
             Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
-            Effect::DeleteClaim { name, .. } => write!(f, "delete PersistentVolumeClaim {name}"),
+            Effect::DeleteUnchanged { kind, name, .. } => write!(f, "delete {} {name}", kind.resource().kind),
             Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
             Effect::Label { kind, name, .. } => write!(f, "label {kind:?} {name}"),
             Effect::Amend(change) => write!(f, "change Secret {}", change.name),

@@ -252,16 +252,28 @@ impl Api {
         table.changed |= table.live.remove(name).is_some();
     }
 
+    /// Is an object that is to be deleted as it was seen another by now?
+    pub fn has_changed(&self, effect: &Effect) -> bool {
+        let Effect::DeleteUnchanged {
+            kind, name, version, ..
+        } = effect
+        else {
+            return false;
+        };
+        let present = match kind {
+            Kind::Pod => self.pods.live.get(name).and_then(|p| p.resource_version()),
+            _ => self.claims.live.get(name).and_then(|c| c.resource_version()),
+        };
+        present.as_ref() != Some(version)
+    }
+
     /// One effect of the operator, answered as `apply` takes the answers.
     pub fn apply(&mut self, effect: &Effect) -> Result<Applied, ApiError> {
         if self.now < self.secrets_refused_until && writes_secret(effect) {
             return Err(ApiError::Forbidden);
         }
-        if let Effect::DeleteClaim { name, version, .. } = effect {
-            let seen = self.claims.live.get(name).and_then(|c| c.resource_version());
-            if seen.as_ref() != Some(version) {
-                return Ok(Applied::Unchanged);
-            }
+        if self.has_changed(effect) {
+            return Ok(Applied::Unchanged);
         }
         if let Effect::Resize {
             name,
@@ -333,18 +345,17 @@ impl Api {
             },
             Effect::Apply(_) => Ok(()),
             Effect::Amend(change) => self.amend(change),
-            Effect::DeleteClaim { name, uid, .. } => {
-                gone(self.delete::<PersistentVolumeClaim>(name, Some(uid)))
+            Effect::Delete { kind, name, uid } | Effect::DeleteUnchanged { kind, name, uid, .. } => {
+                gone(match kind {
+                    Kind::Peer => self.delete::<EtcdPeer>(name, Some(uid)),
+                    Kind::Claim => self.delete::<PersistentVolumeClaim>(name, Some(uid)),
+                    Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
+                    Kind::Pod => self.delete::<Pod>(name, Some(uid)),
+                    Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),
+                    Kind::Secret => self.delete::<Secret>(name, Some(uid)),
+                    Kind::Service => Ok(()),
+                })
             }
-            Effect::Delete { kind, name, uid } => gone(match kind {
-                Kind::Peer => self.delete::<EtcdPeer>(name, Some(uid)),
-                Kind::Claim => Ok(()), // Only by `DeleteClaim`.
-                Kind::Set => self.delete::<ReplicaSet>(name, Some(uid)),
-                Kind::Pod => self.delete::<Pod>(name, Some(uid)),
-                Kind::Budget => self.delete::<PodDisruptionBudget>(name, Some(uid)),
-                Kind::Secret => self.delete::<Secret>(name, Some(uid)),
-                Kind::Service => Ok(()),
-            }),
             Effect::Annotate {
                 kind,
                 name,

@@ -62,8 +62,12 @@ impl KubeWorld {
 
     /// An operator that sees all claims as they are takes away no pod with which the data of a member goes.
     pub(super) fn judge_effect(&mut self, me: &Operator, effect: &Effect) {
+        if self.api.has_changed(effect) {
+            return;
+        }
         self.judge_resize(me, effect);
-        let Effect::Delete { kind, name, uid } = effect else {
+        let (Effect::Delete { kind, name, uid } | Effect::DeleteUnchanged { kind, name, uid, .. }) = effect
+        else {
             return;
         };
         let ordinal = match kind {

@@ -189,7 +189,15 @@ fn crashed() -> serde_json::Value {
 #[test]
 fn a_crashing_pod_is_made_anew() {
     let requests = effects(slot(&[crashed()], None), &memory(Mark::Started), &start(V)).unwrap();
-    assert!(matches!(&requests.effects[..], [Effect::Delete { kind: Kind::Pod, uid, .. }] if uid == UID));
+    let [
+        Effect::DeleteUnchanged {
+            kind, uid, version, ..
+        },
+    ] = &requests.effects[..]
+    else {
+        panic!("{requests:?}");
+    };
+    assert_eq!((*kind, uid.as_str(), version.as_str()), (Kind::Pod, UID, "7"));
     assert_eq!(requests.news[0].reason, "PodReplaced");
     assert!(
         requests.news[0].message.contains("exit code 2"),
@@ -258,7 +266,12 @@ fn a_stop_and_a_withdrawal_keep_the_claim_and_only_a_discard_deletes_it() {
         },
     };
     let requests = effects(slot(&[], None), &memory(Mark::Never), &discard).unwrap();
-    let [Effect::DeleteClaim { name, uid, version }] = &requests.effects[..] else {
+    let [
+        Effect::DeleteUnchanged {
+            name, uid, version, ..
+        },
+    ] = &requests.effects[..]
+    else {
         panic!("{:?}", requests.effects);
     };
     assert_eq!(

@@ -32,6 +32,8 @@ const STARVED: &str = "OOMKilled";
 pub struct PodState {
     pub name: String,
     pub uid: String,
+    /// Its resourceVersion.
+    pub version: String,
     /// When it was made.
     pub created: Time,
     /// It was told to go.
@@ -118,6 +120,7 @@ impl PodState {
         PodState {
             name: meta.name.clone().unwrap_or_default(),
             uid,
+            version: meta.resource_version.clone().unwrap_or_default(),
             created: meta.creation_timestamp.as_ref().map_or(Time(0), time),
             terminating: meta.deletion_timestamp.is_some(),
             gone_by: meta.deletion_timestamp.as_ref().map(time),

@@ -132,14 +132,12 @@ impl SlotObjects {
         Some((pod, pod.report.as_ref()?))
     }
 
-    /// The address of the member, if etcd runs.
+    /// Where to ask its member. One that is seen to have ended may run again: kubelet could not say so yet.
     pub fn address(&self) -> Option<&str> {
-        let running = self
-            .pods
-            .iter()
-            .rev()
-            .find(|p| matches!(p.stage, Stage::Running { .. }));
-        running.and_then(|p| p.ip.as_deref())
+        let pods = || self.pods.iter().rev();
+        let running = pods().find(|p| matches!(p.stage, Stage::Running { .. }));
+        let ended = || pods().find(|p| matches!(p.stage, Stage::Crashing(_)));
+        running.or_else(ended).and_then(|p| p.ip.as_deref())
     }
 
     /// Is the volume that a parked pod saw on record, as this generation of the slot?

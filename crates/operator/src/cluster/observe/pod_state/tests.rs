@@ -45,6 +45,7 @@ pub(crate) fn pod(status: Value) -> Pod {
             "name": "c-0-abcde",
             "namespace": "ns",
             "uid": UID,
+            "resourceVersion": "7",
             "labels": {
                 "etcd.improbable.io/cluster-name": "c",
                 "etcd.improbable.io/peer-name": "c-0",
