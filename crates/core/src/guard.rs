@@ -37,13 +37,10 @@ pub enum Guard {
     /// A volume starts for the member that it belongs to. Without it the copy of a member's volume runs beside the member,
     /// under one id. The gate in a pod keeps to it, whoever is there to ask.
     OwnVolume,
-    /// The storage of a slot is deleted only when it is on record that what is on it was given up, that it is nobody
-    /// else's, and that every voter serves without it. Without it the data of a member goes that was swapped there.
-    DiscardSettled,
 }
 
 impl Guard {
-    pub const ALL: [Guard; 12] = [
+    pub const ALL: [Guard; 11] = [
         Guard::FreshVolume,
         Guard::NewIdForWiped,
         Guard::PresentVolume,
@@ -55,7 +52,6 @@ impl Guard {
         Guard::ServedSettings,
         Guard::LeavingVolume,
         Guard::OwnVolume,
-        Guard::DiscardSettled,
     ];
 }
 

@@ -10,15 +10,15 @@ fn near(guard: Guard) -> u64 {
     match guard {
         Guard::FreshVolume => 14,
         Guard::NewIdForWiped => 8,
-        Guard::PresentVolume => 40,
-        Guard::QuorumAfterRemoval => 222,
-        Guard::QuorumWhileDisturbed => 65,
+        Guard::PresentVolume => 255,
+        Guard::QuorumAfterRemoval => 124,
+        Guard::QuorumWhileDisturbed => 3,
         Guard::OneDisturbed => 96,
         Guard::FreshView => 5_532,
-        Guard::VersionStep => 40,
-        Guard::ServedSettings => 186,
-        Guard::LeavingVolume => 55,
-        Guard::OwnVolume | Guard::DiscardSettled => 1,
+        Guard::VersionStep => 6,
+        Guard::ServedSettings => 73,
+        Guard::LeavingVolume => 45,
+        Guard::OwnVolume => 236,
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is left of members that are gone: processes stopped, volumes set aside, asides thinned out once what replaced them
 //! serves; of members that are not wanted any more the place is taken away, and then their storage.
 
-use crate::guard::Guard;
 use crate::memory::Mark;
 use crate::model::{Ordinal, Process, Volume};
 use crate::plan::pass::Pass;
@@ -40,16 +39,11 @@ impl Pass<'_> {
         if self.spec.wants(ordinal) || self.is_member(ordinal) || !vacant || !self.stopped(ordinal) {
             return;
         }
-        let guarded = self.guards.on(Guard::DiscardSettled);
-        let Some(view) = self
-            .view(ordinal)
-            .filter(|_| !(guarded && self.untouchable(ordinal)))
-        else {
+        let Some(view) = self.view(ordinal).filter(|_| !self.untouchable(ordinal)) else {
             return;
         };
         let Some(storage) = &view.storage else { return };
         let settled = match storage.record {
-            _ if !guarded => true,
             Some((generation, started)) => {
                 generation < slot.generation || (generation == slot.generation && !started)
             }
@@ -59,7 +53,7 @@ impl Pass<'_> {
         if !settled {
             return;
         }
-        if let Some(belongs_to) = slot.belongs_to.filter(|_| guarded && !storage.in_use) {
+        if let Some(belongs_to) = slot.belongs_to.filter(|_| !storage.in_use) {
             let detail = format!(
                 "{} is not wanted any more, but its storage belongs to {belongs_to}: it is not deleted; delete it yourself \
                  if nobody needs it",
@@ -69,10 +63,7 @@ impl Pass<'_> {
         }
         if view.made_for.is_some() {
             self.withdraw(ordinal);
-        } else if !storage.in_use
-            && !view.deletion_pending
-            && (!guarded || self.voters().iter().all(|k| k.healthy))
-        {
+        } else if !storage.in_use && !view.deletion_pending && self.voters().iter().all(|k| k.healthy) {
             let storage = storage.id.clone();
             self.step(Step::Discard { ordinal, storage });
         }
