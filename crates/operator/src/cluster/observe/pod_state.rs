@@ -32,7 +32,7 @@ const STARVED: &str = "OOMKilled";
 pub struct PodState {
     pub name: String,
     pub uid: String,
-    /// Its resourceVersion.
+    /// Its resourceVersion: whoever deletes it for what was seen of it says so.
     pub version: String,
     /// When it was made.
     pub created: Time,
