@@ -241,7 +241,10 @@ async fn one_revision_of_many_keys() {
             Op::Put { key, value, lease: 0 }
         };
         let then = iter::repeat_with(put).take(AT_ONCE).collect();
-        let txn = Txn { then, ..Txn::default() };
+        let txn = Txn {
+            then,
+            ..Txn::default()
+        };
         endpoint.txn(txn).await.unwrap();
     }
     let known = puts(&endpoint, 1).await;
