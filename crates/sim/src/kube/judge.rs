@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use quorate_core::model::{MemberId, Ordinal, quorum};
 use quorate_core::plan::{Block, BlockReason, WaitReason};
 use quorate_operator::cluster::pass::stored;
-use quorate_operator::names::CONFIG_ANNOTATION;
+use quorate_operator::cluster::record::VolumeRecord;
+use quorate_operator::names::{CONFIG_ANNOTATION, VOLUME_ANNOTATION};
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::{Phase, Running};
@@ -203,9 +205,10 @@ impl KubeWorld {
     /// is told, and nothing is started anew.
     pub(super) fn waits_for_people(&self) -> bool {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
-        let pending = |b: &Block| b.reason == BlockReason::VolumeDeletionPending;
+        let says = [BlockReason::VolumeDeletionPending, BlockReason::QuorumLost];
         let told = plan.is_some_and(|p| {
-            p.blocks.iter().any(pending) || p.waits.iter().any(|w| w.reason == WaitReason::NoQuorum)
+            p.blocks.iter().any(|b| says.contains(&b.reason))
+                || p.waits.iter().any(|w| w.reason == WaitReason::NoQuorum)
         });
         let conf = newest_conf(&self.etcd).unwrap_or_default();
         let stay = conf.voters().filter(|(id, m)| self.sound(*id, m.place)).count();
@@ -221,7 +224,9 @@ impl KubeWorld {
         let memory = resource.and_then(|resource| stored(resource).ok()?);
         let remembered = memory.is_some_and(|memory| memory.bootstrap.is_some());
         let mut members = conf.members.iter();
-        if !remembered && members.len() > 0 && !members.any(|(id, m)| self.sound(*id, m.place)) {
+        // With the last of them its log went, and the names of the members with it.
+        let had_volumes = members.len() > 0 || !self.deleted_by_others.is_empty();
+        if !remembered && had_volumes && !members.any(|(id, m)| self.sound(*id, m.place)) {
             self.made_anew();
         }
     }
@@ -281,11 +286,27 @@ impl KubeWorld {
         self.objects_missing(wanted).or_else(|| self.still_planning())
     }
 
+    /// Claims that are not wanted, of a cluster that somebody deleted all data of: they stay, for nobody knows what is on
+    /// them.
+    fn claims_of_before(&self) -> usize {
+        let leader = self.etcd.serving_leader().and_then(|l| self.etcd.list(l));
+        let Some((now, _, _)) = leader else { return 0 };
+        let of_before = |claim: &PersistentVolumeClaim| {
+            let record = claim.annotations().get(VOLUME_ANNOTATION);
+            let record = record.and_then(|text| VolumeRecord::read(text).ok());
+            let wanted = self
+                .place(&claim.name_any())
+                .is_some_and(|p| p.0 < self.wants.replicas);
+            !wanted && record.is_some_and(|r| r.cluster.is_some_and(|cluster| cluster != now))
+        };
+        self.api.claims.live.values().filter(|c| of_before(c)).count()
+    }
+
     fn objects_missing(&self, wanted: usize) -> Option<String> {
         let api = &self.api;
         let counts = [
             ("EtcdPeers", api.peers.live.len()),
-            ("claims", api.claims.live.len()),
+            ("claims", api.claims.live.len() - self.claims_of_before()),
             ("ReplicaSets", api.sets.live.len()),
             ("pods", api.pods.live.len()),
         ];
@@ -320,7 +341,7 @@ impl KubeWorld {
             return Some(format!("EtcdPeer {} has no owner", peer.name_any()));
         }
         let size = format!("{}Gi", self.wants.storage);
-        let asks = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
+        let asks = |c: &std::sync::Arc<PersistentVolumeClaim>| {
             c.spec
                 .as_ref()
                 .and_then(quorate_operator::cluster::observe::gather::requested)
@@ -332,9 +353,7 @@ impl KubeWorld {
         if let Some(other) = self.other_limit() {
             return Some(other);
         }
-        let going = |c: &std::sync::Arc<k8s_openapi::api::core::v1::PersistentVolumeClaim>| {
-            c.metadata.deletion_timestamp.is_some()
-        };
+        let going = |c: &std::sync::Arc<PersistentVolumeClaim>| c.metadata.deletion_timestamp.is_some();
         let going = api.claims.live.values().find(|c| going(c));
         going.map(|c| format!("claim {} is going", c.name_any()))
     }

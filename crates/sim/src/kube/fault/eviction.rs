@@ -12,6 +12,7 @@ use quorate_pod::contract::PEER_LABEL;
 
 use crate::etcd::Place;
 use crate::fault::newest_conf;
+use crate::kube::kubelet::Running;
 use crate::kube::world::{KubeBreak, KubeWorld};
 
 fn is_ready(pod: &Pod) -> bool {
@@ -72,10 +73,15 @@ impl KubeWorld {
         let Some(conf) = newest_conf(&self.etcd) else {
             return;
         };
+        // One that has not started yet may take the place of one that still serves.
+        let runs = pod
+            .uid()
+            .and_then(|uid| self.pods.get(&uid))
+            .is_some_and(Running::runs);
         let as_counted = counted.iter().all(|p| ordinal(p).is_some_and(serves));
         let voters: Vec<Ordinal> = conf.voters().map(|(_, m)| Ordinal(m.place.0)).collect();
         let left = voters.iter().filter(|o| **o != evicted && serves(**o)).count();
-        if as_counted && serves(evicted) && left < quorum(voters.len()) {
+        if as_counted && runs && serves(evicted) && left < quorum(voters.len()) {
             let what = format!("the eviction of {} leaves {left} of {voters:?}", pod.name_any());
             self.broke(KubeBreak::EvictionCostQuorum, what);
         }
