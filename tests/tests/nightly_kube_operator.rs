@@ -12,10 +12,14 @@ mod bad_input;
 mod create;
 #[path = "nightly_kube_operator/guide.rs"]
 mod guide;
+#[path = "nightly_kube_operator/identity.rs"]
+mod identity;
 #[path = "nightly_kube_operator/lifecycle.rs"]
 mod lifecycle;
 #[path = "nightly_kube_operator/lost_data.rs"]
 mod lost_data;
+#[path = "nightly_kube_operator/one_namespace.rs"]
+mod one_namespace;
 #[path = "nightly_kube_operator/resize.rs"]
 mod resize;
 #[path = "nightly_kube_operator/tls.rs"]

@@ -151,6 +151,12 @@ impl<'a> KubeCluster<'a> {
         self.namespace.items(&["pods", "-l", &self.selector()])
     }
 
+    /// Whether the pod of a member is past its gate.
+    pub fn etcd_runs(&self, member: &str) -> bool {
+        let pod = self.pod(member).unwrap_or_default();
+        pod["status"]["phase"] == "Running"
+    }
+
     /// The pod of a member, made after all others of it.
     pub fn pod(&self, member: &str) -> Option<Value> {
         let mut pods = self.namespace.items(&["pods", "-l", &peer_selector(member)]);

@@ -9,11 +9,6 @@ use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
 use quorate_tests::kube::{said, stays, volume};
 
-fn etcd_runs(cluster: &KubeCluster<'_>, member: &str) -> bool {
-    let pod = cluster.pod(member).unwrap_or_default();
-    pod["status"]["phase"] == "Running"
-}
-
 /// With the ids of the original it would enter its cluster, and mix what both were told.
 #[test]
 fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_gone() {
@@ -24,7 +19,7 @@ fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_
     original.put("key", "value");
     let traffic = Traffic::start(&original);
     let copy = KubeCluster::of(&namespace, "f");
-    let starts_nothing = || (0..3).all(|n| !etcd_runs(&copy, &format!("f-{n}")));
+    let starts_nothing = || (0..3).all(|n| !copy.etcd_runs(&format!("f-{n}")));
     traffic.during("copied", || {
         for n in 0..3 {
             namespace.apply(&claim(&format!("f-{n}")));
@@ -102,7 +97,7 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
             blocked.is_some_and(|message| message.contains("swapped"))
         });
         stays("without an etcd on another's volume", || {
-            !etcd_runs(&cluster, "c-0") && !etcd_runs(&cluster, "c-2")
+            !cluster.etcd_runs("c-0") && !cluster.etcd_runs("c-2")
         });
         swap();
         let after = cluster.await_ready(3, &version);
@@ -118,7 +113,7 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
             message.contains("/c/c-0") && message.contains("clone"),
             "{message}"
         );
-        stays("without an etcd on a clone", || !etcd_runs(&cluster, "c-1"));
+        stays("without an etcd on a clone", || !cluster.etcd_runs("c-1"));
         volume::put_back(&cluster, "c-1", &own);
         cluster.kill_pods(&peer_selector("c-1"));
         let after = cluster.await_ready(3, &version);
@@ -126,37 +121,6 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
         assert_eq!(ids.len(), 3, "{ids:?}");
     });
     traffic.verdict();
-}
-
-/// Clients of both write meanwhile: what crossed would show in either history.
-#[test]
-fn a_copy_of_a_volume_in_another_cluster_that_serves_starts_nothing_and_costs_neither_a_write() {
-    let version = etcd::newest("3.6");
-    let namespace = Namespace::new("crossed");
-    let from = namespace.create("e", &manifest("e", 1, &version));
-    let into = namespace.create("g", &manifest("g", 3, &version));
-    let before = from.await_ready(1, &version);
-    into.await_ready(3, &version);
-    let (of_from, of_into) = (Traffic::start(&from), Traffic::start(&into));
-    of_into.during("copied", || {
-        let own = volume::snapshot(&into, "g-1");
-        volume::wipe(&into, "g-1");
-        volume::copy_in_use(&from, "e-0", "g-1");
-        into.kill_pods(&peer_selector("g-1"));
-        let message = into.await_condition("Blocked", "True", "ForeignData");
-        let owner = format!("{}/e/e-0", namespace.name);
-        assert!(
-            message.contains(&owner) && message.contains("copied or moved here"),
-            "{message}"
-        );
-        stays("without an etcd on the copy", || !etcd_runs(&into, "g-1"));
-        volume::put_back(&into, "g-1", &own);
-        into.kill_pods(&peer_selector("g-1"));
-        into.await_ready(3, &version);
-    });
-    of_from.verdict();
-    of_into.verdict();
-    assert_eq!(members(&from.await_ready(1, &version)), members(&before));
 }
 
 /// It has forgotten what it acknowledged since, and must not vote.
@@ -187,34 +151,6 @@ fn a_volume_that_is_put_back_to_an_earlier_state_is_replaced_and_never_started()
     });
     traffic.verdict();
     assert_eq!(cluster.value("key"), "value");
-}
-
-/// There is nobody to copy from: whoever put it back says whether it goes on from there.
-#[test]
-fn the_only_member_goes_on_from_a_volume_that_was_put_back_when_its_user_agrees() {
-    let version = etcd::newest("3.6");
-    let namespace = Namespace::new("accepted");
-    let cluster = namespace.create("c", &manifest("c", 1, &version));
-    let before = cluster.await_ready(1, &version);
-    cluster.put("key", "older");
-    let snapshot = volume::snapshot(&cluster, "c-0");
-    let pod = cluster.pod_uids(1);
-    let changed = cluster.patch(&serde_json::json!({"options": {"snapshotCount": 20000}}));
-    assert!(changed.status.success(), "{}", said(&changed));
-    cluster.await_other_pods(&pod);
-    cluster.await_ready(1, &version);
-    cluster.put("key", "newer");
-    volume::put_back(&cluster, "c-0", &snapshot);
-    cluster.kill_pods(&peer_selector("c-0"));
-    let event = namespace.await_event("RolledBack", "c-0");
-    let message = text(&event["message"]);
-    let (_, consent) = message.split_once("spec.acceptRolledBack to ").expect(&message);
-    let consent = consent.split('"').nth(1).expect("the text in quotes");
-    let agreed = cluster.patch(&serde_json::json!({"acceptRolledBack": consent}));
-    assert!(agreed.status.success(), "{}", said(&agreed));
-    let after = cluster.await_ready(1, &version);
-    assert_eq!(cluster.value("key"), "older");
-    assert_eq!(member_id(&after, "c-0"), member_id(&before, "c-0"));
 }
 
 /// Such a claim goes with the last pod on it, so a restart would be the end of the data.

@@ -1,5 +1,5 @@
 //! TLS with certificates that quorate makes: whom members serve, the rotation of the CA under clients that write down
-//! every answer, and members that are lost while Secrets cannot be written.
+//! every answer.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,6 @@ use quorate_client::{Identity, Tls};
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem};
 use quorate_tests::etcd;
 use quorate_tests::kube::changes::rotate_ca;
-use quorate_tests::kube::cluster::{KubeCluster, condition, member_id};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
 use quorate_tests::kube::tls::{answers, answers_as_peer, encrypted, metrics, secret_value};
@@ -74,45 +73,4 @@ fn only_clients_with_a_certificate_are_served_and_a_ca_rotation_loses_no_write()
     let traffic = Traffic::start(&cluster);
     rotate_ca(&cluster, &traffic, &version, || {});
     traffic.verdict();
-    assert_heals_while_secrets_are_refused(&cluster, &version);
-}
-
-const NO_SECRETS: &str = "
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: no-secrets}
-spec:
-  hard: {secrets: '0'}
-";
-
-/// The Secret of the CA is gone, and a quota keeps quorate from making another. A member that loses its volume is replaced
-/// all the same, and the operator says what it cannot do.
-fn assert_heals_while_secrets_are_refused(cluster: &KubeCluster<'_>, version: &str) {
-    let namespace = cluster.namespace;
-    let before = cluster.await_ready(3, version);
-    namespace.apply(NO_SECRETS);
-    namespace.wait_for("a quota that is in force", || {
-        let made = namespace.kubectl(&["create", "secret", "generic", "probe"]);
-        if made.status.success() {
-            namespace.must(&["delete", "secret", "probe"]);
-        }
-        said(&made).contains("exceeded quota").then_some(())
-    });
-    namespace.must(&["delete", "secret", "c-ca"]);
-    let told = cluster.await_condition("Blocked", "True", "Certificates");
-    assert!(told.contains("exceeded quota"), "{told}");
-    namespace.must(&["delete", "persistentvolumeclaim", "c-1", "--wait=false"]);
-    cluster.kill_pods("etcd.improbable.io/peer-name in (c-1,c-2)");
-    cluster.wait_for("c-1 under a new id, and three members that serve", |c| {
-        c["status"]["readyReplicas"] == 3 && member_id(c, "c-1") != member_id(&before, "c-1")
-    });
-    assert!(
-        namespace.json(&["secret", "c-ca"]).is_none(),
-        "it is refused all the while"
-    );
-    namespace.must(&["delete", "resourcequota", "no-secrets"]);
-    namespace.wait_for("the Secret of the CA", || namespace.json(&["secret", "c-ca"]));
-    cluster.wait_for("nothing that blocks it", |c| {
-        condition(c, "Blocked").is_some_and(|blocked| blocked["status"] == "False")
-    });
 }

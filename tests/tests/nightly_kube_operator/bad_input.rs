@@ -5,6 +5,7 @@ use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::cluster::{condition, manifest, member_id, members, text};
 use quorate_tests::kube::lax::{NoRules, NoWebhook};
 use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::tls::encrypted;
 use serde_json::{Value, json};
 
 /// Rules come and go in an API server within moments, not at once.
@@ -78,4 +79,27 @@ fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
         (!cluster.patch(&json!({"version": "foo"})).status.success()).then_some(())
     });
     bed.await_webhook();
+}
+
+/// One tenant's annotation once ended the operator for all, again and again.
+#[test]
+fn a_time_that_no_clock_shows_on_a_secret_does_not_end_the_operator() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::alone("clockless");
+    let runs = || {
+        let operators = bed.operators();
+        let run = |pod: &Value| pod["status"]["containerStatuses"][0]["containerID"].clone();
+        operators.iter().map(run).collect::<Vec<Value>>()
+    };
+    let cluster = namespace.create("c", &encrypted("c", 1, &version));
+    cluster.await_ready(1, &version);
+    let before = runs();
+    let since = format!("etcd.improbable.io/stage-since={}", u64::MAX);
+    namespace.must(&["annotate", "secret", "c-ca", "--overwrite", &since]);
+    // Nobody gets there without having read the Secret.
+    cluster.scale(3);
+    cluster.await_ready(3, &version);
+    assert_eq!(runs(), before, "the operator that ran still runs");
 }

@@ -8,8 +8,9 @@ use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San};
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
 use quorate_tests::kube::changes::rotate_ca;
-use quorate_tests::kube::cluster::{condition, is_ready, manifest};
+use quorate_tests::kube::cluster::{condition, is_ready, manifest, member_id};
 use quorate_tests::kube::namespace::Namespace;
+use quorate_tests::kube::said;
 use quorate_tests::kube::tls::{answers, encrypted, pem, secret_value, shown_certificate};
 use quorate_tests::kube::traffic::Traffic;
 
@@ -307,4 +308,47 @@ fn the_users_own_certificates_are_shown_and_followed() {
     });
     traffic.verdict();
     assert_eq!(cluster.value("k"), "v");
+}
+
+const NO_SECRETS: &str = "
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: no-secrets}
+spec:
+  hard: {secrets: '0'}
+";
+
+/// The Secret of the CA is gone, and a quota keeps quorate from making another. A member that loses its volume is replaced
+/// all the same, and the operator says what it cannot do.
+#[test]
+fn a_member_that_is_lost_while_secrets_are_refused_is_replaced() {
+    let version = etcd::newest("3.6");
+    let namespace = Namespace::new("tls-refused");
+    let cluster = namespace.create("c", &encrypted("c", 3, &version));
+    let before = cluster.await_ready(3, &version);
+    namespace.apply(NO_SECRETS);
+    namespace.wait_for("a quota that is in force", || {
+        let made = namespace.kubectl(&["create", "secret", "generic", "probe"]);
+        if made.status.success() {
+            namespace.must(&["delete", "secret", "probe"]);
+        }
+        said(&made).contains("exceeded quota").then_some(())
+    });
+    namespace.must(&["delete", "secret", "c-ca"]);
+    let told = cluster.await_condition("Blocked", "True", "Certificates");
+    assert!(told.contains("exceeded quota"), "{told}");
+    namespace.must(&["delete", "persistentvolumeclaim", "c-1", "--wait=false"]);
+    cluster.kill_pods("etcd.improbable.io/peer-name in (c-1,c-2)");
+    cluster.wait_for("c-1 under a new id, and three members that serve", |c| {
+        c["status"]["readyReplicas"] == 3 && member_id(c, "c-1") != member_id(&before, "c-1")
+    });
+    assert!(
+        namespace.json(&["secret", "c-ca"]).is_none(),
+        "it is refused all the while"
+    );
+    namespace.must(&["delete", "resourcequota", "no-secrets"]);
+    namespace.wait_for("the Secret of the CA", || namespace.json(&["secret", "c-ca"]));
+    cluster.wait_for("nothing that blocks it", |c| {
+        condition(c, "Blocked").is_some_and(|blocked| blocked["status"] == "False")
+    });
 }
