@@ -47,7 +47,7 @@ impl World {
         } else {
             self.ground.etcd.damage(at, generation);
         }
-        self.exited(ordinal, "its disk is gone");
+        self.lost_its_disk(ordinal, generation);
         let broken = if self.budget_broken {
             " (budget broken)"
         } else {
@@ -78,7 +78,7 @@ impl World {
             let ordinal = Ordinal(at.0);
             let generation = self.store.memory.slot(ordinal).generation;
             self.ground.etcd.wipe(*at, generation);
-            self.exited(ordinal, "its disk is gone");
+            self.lost_its_disk(ordinal, generation);
         }
         self.budget_broken = true;
         self.quorum_lost_at = Some(self.ground.etcd.now);
@@ -192,11 +192,19 @@ impl World {
             let generation = dying.generation;
             slot.dying = None;
             self.ground.etcd.wipe(place(ordinal), generation);
-            self.exited(ordinal, "its disk is gone");
+            self.lost_its_disk(ordinal, generation);
             self.log.event(
                 "fault",
                 format_args!("the dying disk of member {ordinal} ({generation}) is gone"),
             );
+        }
+    }
+
+    /// A process on the volume of another generation does not notice.
+    fn lost_its_disk(&mut self, ordinal: Ordinal, generation: Generation) {
+        let slot = self.ground.slots.get(&ordinal);
+        if slot.and_then(|s| s.in_use()) == Some(generation) {
+            self.exited(ordinal, "its disk is gone");
         }
     }
 
