@@ -171,6 +171,9 @@ pub struct LastKnownGood {
     pub setup: Setup,
     /// What the ground builds it from; None if it cannot be built again.
     pub manifest: Option<String>,
+    /// The first members were started with it, and nobody was seen to serve with the settings of all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
 }
 
 /// A change that stopped at its first member.

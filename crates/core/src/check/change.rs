@@ -103,7 +103,9 @@ fn fallback(case: Case<'_>, ordinal: Ordinal) -> Option<&str> {
 
 /// What every voter has served with, if it can still be built and is not what is wanted.
 fn good(case: Case<'_>, ordinal: Ordinal) -> Option<Setup> {
-    let known = case.after.good.as_ref()?;
+    let own = case.spec.own_fallbacks.contains_key(&ordinal);
+    let known = case.after.good.as_ref();
+    let known = known.filter(|good| own || !good.unproven || case.after.cluster.is_none())?;
     let config = fallback(case, ordinal)?.to_owned();
     let again = Setup {
         version: known.setup.version,

@@ -423,8 +423,12 @@ impl<'a> Pass<'a> {
         if matches!(how, super::StartHow::New { .. }) && nobody {
             // Should the user want something else before anybody saw it serve, this is what to go back to.
             self.memory.good = Some(LastKnownGood {
-                setup: setup.clone(),
+                setup: Setup {
+                    version,
+                    config: self.spec.config.clone(),
+                },
                 manifest: self.spec.manifest.clone(),
+                unproven: true,
             });
         }
         self.step(Step::Start {

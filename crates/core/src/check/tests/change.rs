@@ -10,6 +10,7 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
         f.memory.good = Some(LastKnownGood {
             setup: f.spec.setup_of(o(0)),
             manifest: Some("old".into()),
+            unproven: false,
         });
         f.spec.fallback = Some(f.spec.config.clone());
         (f.spec.config, f.spec.manifest) = ("new".into(), Some("new".into()));

@@ -25,8 +25,10 @@ impl Pass<'_> {
             version: good.setup.version,
             config: self.spec.fallback_of(ordinal, served)?.to_owned(),
         };
+        let own = self.spec.own_fallbacks.contains_key(&ordinal);
+        let known = own || !good.unproven || self.memory.cluster.is_none();
         let differs = again != self.spec.setup_of(ordinal) && good.manifest != self.spec.manifest;
-        differs.then_some(again)
+        (known && differs).then_some(again)
     }
 
     /// Why what is wanted is not tried any more, if so.
@@ -379,6 +381,18 @@ impl Pass<'_> {
     /// Every voter has served as is wanted: that is what to go back to from now on. Where nothing else is known, what one
     /// has served with will do. But settings that a member has of its own nobody else can prove, nor it those of the others.
     pub fn learn_good(&mut self) {
+        let served = |config: &str| {
+            let mut slots = self.memory.slots.values();
+            slots.any(|slot| slot.served_as.as_ref().is_some_and(|s| s.config == config))
+        };
+        let proven = self
+            .memory
+            .good
+            .as_ref()
+            .is_some_and(|good| served(&good.setup.config));
+        if let Some(good) = self.memory.good.as_mut().filter(|_| proven) {
+            good.unproven = false;
+        }
         let voters = self.voters().into_iter().filter_map(|k| k.ordinal);
         let voters: Vec<Ordinal> = voters.filter(|o| self.spec.wants(*o)).collect();
         let newest = voters
@@ -395,7 +409,11 @@ impl Pass<'_> {
         let enough = enough && own_served && common_served;
         if let Some(setup) = newest.filter(|_| enough) {
             let manifest = self.spec.manifest.clone();
-            self.memory.good = Some(LastKnownGood { setup, manifest });
+            self.memory.good = Some(LastKnownGood {
+                setup,
+                manifest,
+                unproven: false,
+            });
         }
     }
 }

@@ -313,6 +313,7 @@ fn a_member_that_goes_back_is_made_of_the_manifest_that_served() {
             config: "as it was then".to_owned(),
         },
         manifest: Some(spec.to_string()),
+        unproven: false,
     };
     let memory = Memory {
         good: Some(good),
