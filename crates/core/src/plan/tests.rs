@@ -6,6 +6,7 @@ pub(crate) mod fixture;
 mod forming;
 mod growing;
 mod identity;
+mod joining;
 mod removing;
 mod repairing;
 mod resizing;

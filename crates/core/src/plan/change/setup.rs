@@ -165,6 +165,10 @@ impl Pass<'_> {
         let slot = self.memory.slot(member);
         let before = self.memory.good.as_ref().map(|good| good.setup.version);
         let before = before.or(slot.served).filter(|v| *v != self.spec.version);
+        // Nobody has tried the new version yet where it has failed out of its turn.
+        let tried =
+            self.good(member).is_some() || slot.started.is_none_or(|s| s.version == self.spec.version);
+        let before = before.filter(|_| tried);
         let (reason, what) = match before {
             Some(_) => (
                 BlockReason::NewVersionFails,
@@ -194,7 +198,7 @@ impl Pass<'_> {
             return None;
         }
         let wanted = self.wanted_at(ordinal);
-        let as_wanted = slot.started.as_ref() == Some(&wanted);
+        let as_wanted = self.started_as_wanted(ordinal);
         let late = |since: Time| self.elapsed(since) >= pace::COME_UP && since <= self.now;
         let minutes = pace::COME_UP.as_secs() / 60;
         let ends = slot.fails.max(slot.starts);
@@ -243,6 +247,14 @@ impl Pass<'_> {
         self.good(ordinal).is_none() && !counts.is_empty() && counts.iter().all(served_else)
     }
 
+    /// Was it last started as is wanted? Out of its turn it keeps its version; settings it may have no choice about.
+    fn started_as_wanted(&self, ordinal: Ordinal) -> bool {
+        let (started, wanted) = (self.memory.slot(ordinal).started, self.wanted_at(ordinal));
+        let settings = started.as_ref().is_some_and(|s| s.config == wanted.config);
+        let out_of_turn = self.in_turn(ordinal).is_none() && self.has_no_choice(ordinal);
+        started == Some(wanted) || (settings && out_of_turn)
+    }
+
     /// Its data is there, as far as anyone can see.
     fn not_lost(&self, ordinal: Ordinal) -> bool {
         let volume = self.view(ordinal).map(|v| &v.volume);
@@ -251,8 +263,7 @@ impl Pass<'_> {
 
     /// Has it failed at what is rejected by now, and not been started as anything else since? Then its data is not to blame.
     pub fn failed_at_rejected(&self, ordinal: Ordinal) -> bool {
-        let as_wanted = self.memory.slot(ordinal).started == Some(self.wanted_at(ordinal));
-        self.rejected().is_some() && as_wanted && self.not_lost(ordinal)
+        self.rejected().is_some() && self.started_as_wanted(ordinal) && self.not_lost(ordinal)
     }
 
     /// Was it last started as something it never served as, and could be as what it did? Then its data is not to blame yet.
