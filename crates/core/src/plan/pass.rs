@@ -311,9 +311,7 @@ impl<'a> Pass<'a> {
         if lowest == self.version_for_new_members().minor && self.version_is_open() {
             // A later patch that all of them serve with is as good, and an older one might keep them from going on.
             let members = self.memory.slots.values().filter(ran);
-            let oldest = members
-                .map(|s| s.served_as.as_ref().map(|setup| setup.version))
-                .min();
+            let oldest = members.map(|s| s.served).min();
             let oldest = oldest.flatten().filter(|v| v.minor == lowest);
             let known = self.version_for_new_members();
             return oldest.map_or(known, |oldest| known.max(oldest));

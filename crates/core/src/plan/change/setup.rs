@@ -309,7 +309,7 @@ impl Pass<'_> {
         }
     }
 
-    fn unhealthy_for_long(&self, ordinal: Ordinal) -> bool {
+    pub fn unhealthy_for_long(&self, ordinal: Ordinal) -> bool {
         let since = self.memory.slot(ordinal).unhealthy_since;
         since.is_some_and(|since| since <= self.now && self.elapsed(since) >= pace::COME_UP)
     }

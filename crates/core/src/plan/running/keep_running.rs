@@ -208,7 +208,11 @@ impl Pass<'_> {
             | Volume::Damaged { .. }
             | Volume::Foreign { .. }
             | Volume::RolledBack { .. }
-            | Volume::OtherEpoch { .. } => matches!(view.process, Process::Running { .. }),
+            | Volume::OtherEpoch { .. } => {
+                // One that runs may be the last that has its data, unless it is silent for long.
+                let hangs = view.status.is_none() && self.unhealthy_for_long(ordinal);
+                matches!(view.process, Process::Running { .. }) && !hangs
+            }
         }
     }
 }

@@ -54,7 +54,8 @@ fn a_learner_comes_with_no_older_patch_than_all_serve_with() {
     f.spec.version = later;
     for n in 0..3 {
         let runs = setup(later);
-        f.memory.slots.get_mut(&o(n)).unwrap().served_as = Some(runs.clone());
+        // Not yet for long enough to be known to serve so for good.
+        f.memory.slots.get_mut(&o(n)).unwrap().served = Some(later);
         if let Process::Running { version, .. } = &mut f.view(n).process {
             *version = later;
         }

@@ -99,6 +99,13 @@ fn with_a_quorum_of_disks_lost_it_is_blocked_and_with_one_left_over_it_waits() {
     let mut f = Fixture::healthy(3);
     f.wipe(0).kill(1).silence();
     assert!(reasons(&f.plan()).contains(&"NoQuorum"));
+    // One that runs on may have what its disk lost. If it hangs, nobody gets it from there.
+    let mut f = Fixture::healthy(3);
+    f.wipe(1).silence();
+    let (view, long) = (f.view(0), pace::COME_UP);
+    (view.volume, view.status) = (Volume::Empty, None);
+    assert!(reasons(&f.plan()).contains(&"NoQuorum"));
+    assert!(reasons(&f.later(long).plan()).contains(&"QuorumLost"));
 }
 
 #[test]
