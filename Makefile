@@ -108,10 +108,10 @@ ON_KUBE = scripts/kube status >/dev/null 2>&1 || trap 'scripts/kube down' EXIT; 
 .PHONY: e2e-kube
 e2e-kube: host tools tools-kube build-tests ## the operator on a real Kubernetes, end to end; needs root
 	scripts/image
-	$(ON_KUBE); cargo xtask suite e2e-kube --jobs 3
+	$(ON_KUBE); cargo xtask suite e2e-kube --jobs 4
 
 .PHONY: nightly
-nightly: host tools tools-stores tools-etcdbr tools-kube ## everything in full; hours; PARTS="host seeds sim fuzz kube nodes release"
+nightly: host tools tools-stores tools-etcdbr tools-kube ## everything in full; hours; PARTS="host seeds sim data fuzz kube nodes release"
 	@scripts/nightly $(PARTS)
 
 .PHONY: sim

@@ -8,7 +8,7 @@ HOST_CODE='crates/api/src crates/backup/src crates/cli/src crates/client/src cra
 BACKUP_CODE='crates/backup/src crates/cli/src crates/client/src crates/datadir/src crates/wire/src'
 DATA_CODE='crates/datadir/src crates/wire/src'
 KUBE_CODE='crates/api/src crates/client/src crates/core/src crates/datadir/src crates/operator/src crates/pki/src crates/pod/src crates/wire/src'
-CLIENTS='tests/src/clients.rs tests/src/cluster.rs tests/src/history.rs tests/src/torture.rs tests/src/verdict.rs'
+CLIENTS='crates/testkit/src tests/src/clients.rs tests/src/cluster.rs tests/src/history.rs tests/src/torture.rs tests/src/verdict.rs'
 
 soak_table() {
   cat <<END

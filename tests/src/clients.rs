@@ -9,7 +9,7 @@ use std::time::Duration;
 use quorate_client::{CasResult, Consistency, Endpoint, Error, KeyValue, Outcome, Timeouts, Tls};
 use tokio::task::JoinSet;
 
-use crate::history::{Ask, Entry, Found, History, Told};
+use crate::history::{Answer, Ask, Entry, Found, History};
 
 /// For a single question that must be answered: a busy machine may take longer than the product waits.
 pub const PATIENT: Timeouts = Timeouts {
@@ -150,10 +150,10 @@ fn decode(kv: &KeyValue) -> Found {
     }
 }
 
-fn failed(error: &Error) -> Told {
+fn failed(error: &Error) -> Answer {
     match error.outcome() {
-        Outcome::NotDone => Told::Refused,
-        Outcome::Unknown => Told::Unknown,
+        Outcome::NotDone => Answer::Refused,
+        Outcome::Unknown => Answer::Unknown,
     }
 }
 
@@ -173,14 +173,14 @@ impl Asker {
         }
     }
 
-    fn note(&self, key: &str, asked: Duration, ask: Ask, told: Told) -> bool {
-        let proper = !matches!(told, Told::Unknown | Told::Refused);
+    fn note(&self, key: &str, asked: Duration, ask: Ask, answer: Answer) -> bool {
+        let proper = !matches!(answer, Answer::Unknown | Answer::Refused);
         self.history.record(Entry {
             asked,
             answered: self.history.now(),
             key: key.to_owned(),
             ask,
-            told,
+            answer,
         });
         proper
     }
@@ -188,15 +188,15 @@ impl Asker {
     async fn put(&self, key: &str, at: usize) -> bool {
         let value = self.next_value.fetch_add(1, Ordering::Relaxed);
         let asked = self.history.now();
-        let told = match self
+        let answer = match self
             .endpoint(at)
             .put(key.as_bytes(), value.to_string().as_bytes())
             .await
         {
-            Ok(revision) => Told::Written(revision),
+            Ok(revision) => Answer::Written(revision),
             Err(error) => failed(&error),
         };
-        self.note(key, asked, Ask::Put(value), told)
+        self.note(key, asked, Ask::Put(value), answer)
     }
 
     /// Reads, then swaps on what it read.
@@ -212,28 +212,28 @@ impl Asker {
         let value = self.next_value.fetch_add(1, Ordering::Relaxed);
         let asked = self.history.now();
         let bytes = value.to_string();
-        let told = match self
+        let answer = match self
             .endpoint(at)
             .compare_and_swap(key.as_bytes(), expected, bytes.as_bytes())
             .await
         {
-            Ok(CasResult::Swapped { revision }) => Told::Written(revision),
-            Ok(CasResult::Conflict { .. }) => Told::Declined,
+            Ok(CasResult::Swapped { revision }) => Answer::Written(revision),
+            Ok(CasResult::Conflict { .. }) => Answer::Declined,
             Err(error) => failed(&error),
         };
-        self.note(key, asked, Ask::Swap { expected, value }, told)
+        self.note(key, asked, Ask::Swap { expected, value }, answer)
     }
 
     async fn read(&self, key: &str, at: usize) -> bool {
         let asked = self.history.now();
-        let told = match self
+        let answer = match self
             .endpoint(at)
             .get(key.as_bytes(), Consistency::Linearizable)
             .await
         {
-            Ok(found) => Told::Found(found.as_ref().map(decode)),
+            Ok(found) => Answer::Found(found.as_ref().map(decode)),
             Err(error) => failed(&error),
         };
-        self.note(key, asked, Ask::Read, told)
+        self.note(key, asked, Ask::Read, answer)
     }
 }

@@ -1,4 +1,4 @@
-//! What clients asked and what they were told, in order.
+//! What clients asked and what they were answered, in order.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub struct Entry {
     pub answered: Duration,
     pub key: String,
     pub ask: Ask,
-    pub told: Told,
+    pub answer: Answer,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Ask {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Answer {
     /// The write is acknowledged at this revision.
     Written(i64),
     /// The swap was declined: the key was not as expected.
@@ -92,7 +92,7 @@ impl History {
         let entries = self.entries.lock().expect("no client panics while it records");
         entries
             .iter()
-            .filter(|e| matches!(e.told, Told::Written(_)))
+            .filter(|e| matches!(e.answer, Answer::Written(_)))
             .count()
     }
 
@@ -101,7 +101,7 @@ impl History {
         let acks = self
             .entries()
             .into_iter()
-            .filter(|e| matches!(e.told, Told::Written(_)))
+            .filter(|e| matches!(e.answer, Answer::Written(_)))
             .map(|e| e.answered);
         let inside = acks.filter(|t| (from..=to).contains(t));
         let moments: Vec<Duration> = std::iter::once(from).chain(inside).chain([to]).collect();

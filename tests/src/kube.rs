@@ -15,6 +15,7 @@ pub mod guided;
 pub mod kills;
 pub mod lax;
 pub mod locks;
+mod look;
 pub mod manifests;
 pub mod namespace;
 pub mod operator;

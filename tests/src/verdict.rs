@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Ask, Entry, Found, Told};
+use crate::history::{Answer, Ask, Entry, Found};
 
 /// What is wrong, in words; empty if nothing is.
 pub fn judge(entries: &[Entry]) -> Vec<String> {
@@ -37,7 +37,7 @@ fn value_of(entry: &Entry) -> Option<u64> {
 }
 
 fn found(entry: &Entry) -> Option<Found> {
-    if let Told::Found(found) = entry.told {
+    if let Answer::Found(found) = entry.answer {
         found
     } else {
         None
@@ -47,8 +47,8 @@ fn found(entry: &Entry) -> Option<Found> {
 fn revisions_are_unique(entries: &[Entry], wrong: &mut Vec<String>) {
     let mut owner: BTreeMap<i64, (&str, u64)> = BTreeMap::new();
     for entry in entries {
-        let seen = match (&entry.told, value_of(entry)) {
-            (Told::Written(revision), Some(value)) => Some((*revision, value)),
+        let seen = match (&entry.answer, value_of(entry)) {
+            (Answer::Written(revision), Some(value)) => Some((*revision, value)),
             _ => found(entry).map(|f| (f.revision, f.value)),
         };
         let Some((revision, value)) = seen else { continue };
@@ -64,9 +64,9 @@ fn revisions_are_unique(entries: &[Entry], wrong: &mut Vec<String>) {
 
 /// Rules 2 and 3: what was known of the key when a read began bounds what it may show from below.
 fn reads_are_fresh(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
-    let known = |e: &&&Entry| match &e.told {
-        Told::Written(revision) => Some((e.answered, *revision)),
-        Told::Found(Some(f)) => Some((e.answered, f.revision)),
+    let known = |e: &&&Entry| match &e.answer {
+        Answer::Written(revision) => Some((e.answered, *revision)),
+        Answer::Found(Some(f)) => Some((e.answered, f.revision)),
         _ => None,
     };
     let mut facts: Vec<_> = entries.iter().filter_map(|e| known(&e)).collect();
@@ -79,7 +79,7 @@ fn reads_are_fresh(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
             (at, newest)
         })
         .collect();
-    for read in entries.iter().filter(|e| matches!(e.told, Told::Found(_))) {
+    for read in entries.iter().filter(|e| matches!(e.answer, Answer::Found(_))) {
         let before = running.partition_point(|(at, _)| *at < read.asked);
         let Some((at, least)) = before.checked_sub(1).map(|i| running[i]) else {
             continue;
@@ -95,20 +95,20 @@ fn reads_are_fresh(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
 }
 
 fn reads_are_real(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
-    let writes: BTreeMap<u64, &Told> = entries
+    let writes: BTreeMap<u64, &Answer> = entries
         .iter()
-        .filter_map(|e| Some((value_of(e)?, &e.told)))
+        .filter_map(|e| Some((value_of(e)?, &e.answer)))
         .collect();
     for (read, shown) in entries.iter().filter_map(|e| Some((e, found(e)?))) {
         match writes.get(&shown.value) {
             None => wrong.push(format!("{key}: {} was read but never written", shown.value)),
-            Some(Told::Refused | Told::Declined) => {
+            Some(Answer::Refused | Answer::Declined) => {
                 wrong.push(format!(
                     "{key}: {} was refused, and read at {:?}",
                     shown.value, read.answered
                 ));
             }
-            Some(Told::Written(revision)) if *revision != shown.revision => {
+            Some(Answer::Written(revision)) if *revision != shown.revision => {
                 wrong.push(format!(
                     "{key}: {} was written at {revision} and read at {}",
                     shown.value, shown.revision
@@ -124,7 +124,7 @@ fn writes_are_counted(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
     let mut acked: Vec<i64> = entries
         .iter()
         .filter_map(|e| {
-            if let Told::Written(r) = e.told {
+            if let Answer::Written(r) = e.answer {
                 Some(r)
             } else {
                 None
@@ -134,7 +134,7 @@ fn writes_are_counted(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
     acked.sort_unstable();
     let uncertain = entries
         .iter()
-        .filter(|e| e.told == Told::Unknown && value_of(e).is_some())
+        .filter(|e| e.answer == Answer::Unknown && value_of(e).is_some())
         .count();
     for shown in entries.iter().filter_map(|e| found(e)) {
         let certain = acked.partition_point(|r| *r <= shown.revision);
@@ -152,7 +152,7 @@ fn writes_are_counted(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
 fn swaps_build_on_different_states(key: &str, entries: &[&Entry], wrong: &mut Vec<String>) {
     let mut built: BTreeMap<i64, u64> = BTreeMap::new();
     for entry in entries {
-        let (Ask::Swap { expected, value }, Told::Written(_)) = (&entry.ask, &entry.told) else {
+        let (Ask::Swap { expected, value }, Answer::Written(_)) = (&entry.ask, &entry.answer) else {
             continue;
         };
         if let Some(other) = built.insert(*expected, *value) {
@@ -169,14 +169,14 @@ mod tests {
 
     use super::*;
 
-    fn entry(asked: u64, answered: u64, ask: Ask, told: Told) -> Entry {
+    fn entry(asked: u64, answered: u64, ask: Ask, answer: Answer) -> Entry {
         let ms = Duration::from_millis;
         Entry {
             asked: ms(asked),
             answered: ms(answered),
             key: "k".into(),
             ask,
-            told,
+            answer,
         }
     }
 
@@ -185,7 +185,7 @@ mod tests {
             asked,
             asked + 1,
             Ask::Read,
-            Told::Found(Some(Found {
+            Answer::Found(Some(Found {
                 value,
                 revision,
                 version,
@@ -193,18 +193,18 @@ mod tests {
         )
     }
 
-    fn put(asked: u64, value: u64, told: Told) -> Entry {
-        entry(asked, asked + 1, Ask::Put(value), told)
+    fn put(asked: u64, value: u64, answer: Answer) -> Entry {
+        entry(asked, asked + 1, Ask::Put(value), answer)
     }
 
     #[test]
     fn a_true_history_passes() {
         let history = [
-            put(0, 1, Told::Written(2)),
+            put(0, 1, Answer::Written(2)),
             read(5, 1, 2, 1),
-            put(10, 2, Told::Unknown),
+            put(10, 2, Answer::Unknown),
             read(20, 2, 3, 2),
-            put(30, 3, Told::Refused),
+            put(30, 3, Answer::Refused),
             entry(
                 40,
                 41,
@@ -212,7 +212,7 @@ mod tests {
                     expected: 3,
                     value: 4,
                 },
-                Told::Written(4),
+                Answer::Written(4),
             ),
             entry(
                 42,
@@ -221,7 +221,7 @@ mod tests {
                     expected: 3,
                     value: 5,
                 },
-                Told::Declined,
+                Answer::Declined,
             ),
             read(50, 4, 4, 3),
         ];
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn a_read_that_overlaps_a_write_may_show_either_state() {
-        let slow = entry(10, 30, Ask::Put(2), Told::Written(3));
+        let slow = entry(10, 30, Ask::Put(2), Answer::Written(3));
         assert_eq!(
-            judge(&[put(0, 1, Told::Written(2)), slow, read(15, 1, 2, 1)]),
+            judge(&[put(0, 1, Answer::Written(2)), slow, read(15, 1, 2, 1)]),
             Vec::<String>::new()
         );
     }
@@ -244,25 +244,32 @@ mod tests {
 
     #[test]
     fn every_kind_of_loss_is_caught() {
-        let first = put(0, 1, Told::Written(2));
-        let second = put(10, 2, Told::Written(3));
+        let first = put(0, 1, Answer::Written(2));
+        let second = put(10, 2, Answer::Written(3));
         caught(
             &[first.clone(), second.clone(), read(20, 1, 2, 1)],
             "although 3 was known",
         );
-        let gone = entry(20, 21, Ask::Read, Told::Found(None));
+        let gone = entry(20, 21, Ask::Read, Answer::Found(None));
         caught(&[first.clone(), gone], "shows revision 0");
-        caught(&[first.clone(), put(10, 2, Told::Written(2))], "and also");
+        caught(&[first.clone(), put(10, 2, Answer::Written(2))], "and also");
         caught(
             &[first.clone(), second.clone(), read(20, 2, 3, 1)],
             "counts 1 writes",
         );
         caught(&[first.clone(), read(20, 9, 5, 2)], "never written");
         caught(
-            &[first.clone(), put(10, 2, Told::Refused), read(20, 2, 3, 2)],
+            &[first.clone(), put(10, 2, Answer::Refused), read(20, 2, 3, 2)],
             "was refused",
         );
-        let swap = |value, revision| entry(30, 31, Ask::Swap { expected: 2, value }, Told::Written(revision));
+        let swap = |value, revision| {
+            entry(
+                30,
+                31,
+                Ask::Swap { expected: 2, value },
+                Answer::Written(revision),
+            )
+        };
         caught(&[first, swap(7, 3), swap(8, 4)], "both swapped in");
     }
 }

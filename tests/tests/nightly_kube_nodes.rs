@@ -65,7 +65,7 @@ fn number(node: &str) -> &str {
 }
 
 /// Watches until `done`; all the while the members on other nodes keep their pods, serve, and the cluster says that it has
-/// a quorum.
+/// a quorum. While the pod on the lost node is not evicted yet, it says which pod on which node does not answer.
 fn meanwhile_quorate(
     cluster: &KubeCluster<'_>,
     lost: &str,
@@ -81,6 +81,13 @@ fn meanwhile_quorate(
         .map(|pod| (text(&pod["metadata"]["name"]), text(&pod["metadata"]["uid"])))
         .collect();
     assert_eq!(others.len(), 2);
+    let silent = { cluster.pods() }.into_iter().find(|pod| node_of(pod) == lost);
+    let silent = silent.expect("a pod on each node");
+    let silent = format!(
+        "(pod {} on node {lost}) runs and does not answer",
+        text(&silent["metadata"]["name"])
+    );
+    let mut reported = false;
     while !done() {
         let pods = cluster.pods();
         for (name, uid) in &others {
@@ -91,6 +98,8 @@ fn meanwhile_quorate(
         let said = cluster.get();
         let quorate = condition(&said, "Quorate").is_some_and(|c| c["status"] == "True");
         assert!(quorate, "it says that it has no quorum: {said:#}");
+        let ready = condition(&said, "Ready").map(|c| text(&c["message"]));
+        reported |= ready.is_some_and(|message| message.contains(&silent));
         assert!(
             began.elapsed() < limit,
             "not {what} after {limit:?}\n{}",
@@ -98,6 +107,7 @@ fn meanwhile_quorate(
         );
         std::thread::sleep(Duration::from_secs(1));
     }
+    assert!(reported, "Ready never said that {silent:?}");
 }
 
 #[test]

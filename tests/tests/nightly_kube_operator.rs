@@ -14,6 +14,8 @@ mod create;
 mod guide;
 #[path = "nightly_kube_operator/identity.rs"]
 mod identity;
+#[path = "nightly_kube_operator/learner.rs"]
+mod learner;
 #[path = "nightly_kube_operator/lifecycle.rs"]
 mod lifecycle;
 #[path = "nightly_kube_operator/lost_data.rs"]
@@ -22,6 +24,8 @@ mod lost_data;
 mod one_namespace;
 #[path = "nightly_kube_operator/resize.rs"]
 mod resize;
+#[path = "nightly_kube_operator/storage.rs"]
+mod storage;
 #[path = "nightly_kube_operator/tls.rs"]
 mod tls;
 #[path = "nightly_kube_operator/upgrade.rs"]

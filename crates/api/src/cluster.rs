@@ -38,7 +38,8 @@ use storage::Storage;
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    validation = rules::cluster_name()
+    validation = rules::cluster_name(),
+    validation = rules::never_down_a_minor()
 )]
 #[schemars(extend("required" = ["replicas", "storage", "version"]))]
 #[x_kube(
@@ -53,7 +54,8 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 99), extend("format" = "int32"))]
     pub replicas: Option<i64>,
-    /// Which etcd, as three numbers, for example 3.6.1: from 3.4 to 3.7, up one minor at a time, never down one.
+    /// Which etcd, as three numbers, for example 3.6.1: from 3.4 to 3.7, up one minor at a time, never down one that a
+    /// member has run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(
@@ -61,7 +63,6 @@ pub struct ClusterSpec {
         validation = rules::major_three(),
         validation = rules::supported_minor(),
         validation = rules::keeps_data_intact(),
-        validation = rules::never_down_a_minor(),
         validation = rules::one_minor_at_a_time(),
         validation = rules::patch_before_minor()
     )]
@@ -91,6 +92,7 @@ pub struct ClusterSpec {
     /// The largest database etcd accepts, for example 2Gi; above it etcd accepts no more writes until space is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embed::quantity")]
+    #[x_kube(validation = rules::quota_in_range())]
     pub quota: Option<Quantity>,
     /// True: look and report, but change nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
 //! Changes one field in a manifest's text and nothing else: comments, order, quotes and layout stay.
 //!
 //! In: the text and the new value. Out: the new text, proven: both texts are read again, and the only
-//! difference is that field. Never: a guess; a text laid out in a way this cannot follow is refused, and the
-//! person is told which line to write.
+//! difference is that field. Never: a guess; a text laid out in a way this cannot follow is refused with
+//! the line to write.
 
 use semver::Version;
 use serde_json::Value;

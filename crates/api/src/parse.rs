@@ -145,8 +145,10 @@ pub(crate) fn read<T: DeserializeOwned>(mut value: Value) -> Read<T> {
         let message = match read {
             Ok(read) => {
                 whole = Some(read);
-                let told = notes.unknown.iter().take(MAX_FAULTS);
-                unknown = told.map(|path| unknown_fault(path, at(&value, path))).collect();
+                let reported = notes.unknown.iter().take(MAX_FAULTS);
+                unknown = reported
+                    .map(|path| unknown_fault(path, at(&value, path)))
+                    .collect();
                 break;
             }
             Err(error) => error.to_string(),

@@ -276,7 +276,7 @@ pub struct Install {
     /// How many pods: one works, the others stand by [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9))]
     pub replicas: Option<u32>,
-    /// With an admission webhook, which tells all faults of a manifest at once
+    /// With an admission webhook, which reports all faults of a manifest at once
     #[arg(long)]
     pub webhook: bool,
     /// Look after clusters in this namespace only, with rights there and nowhere else
@@ -301,7 +301,7 @@ pub struct LaunchMember {
 }
 
 /// `quorate prepare`.
-/// What the operator is told.
+/// Where the operator works, and how.
 #[derive(Args, Debug)]
 pub struct Operator {
     /// The operator's own namespace, where its Lease is

@@ -28,7 +28,7 @@ pub fn aside() -> MutexGuard<'static, bool> {
     drawn
 }
 
-/// A line that tells how far something is.
+/// A line that shows how far something is.
 pub struct Bar {
     doing: &'static str,
     began: Instant,

@@ -134,7 +134,7 @@ fn as_sentence(advice: &str) -> String {
     format!("{first}{}.", letters.as_str())
 }
 
-/// An error and its causes as one text. A cause that its effect already tells is not told twice.
+/// An error and its causes as one text. A cause that its effect already names is not repeated.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = in_words(error);
     let mut link = error.source();
@@ -185,8 +185,8 @@ mod tests {
             chain(&Outer(numbered)),
             "cannot read a: No such file or directory"
         );
-        let told = std::io::Error::other("read a");
-        assert_eq!(chain(&Outer(told)), "cannot read a");
+        let cause = std::io::Error::other("read a");
+        assert_eq!(chain(&Outer(cause)), "cannot read a");
     }
 
     #[test]

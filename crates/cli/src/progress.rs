@@ -80,18 +80,18 @@ fn is_settled(status: &Status) -> bool {
 /// What it does and why it does not, a line each.
 fn lines(status: &Status) -> Vec<String> {
     let plan = status.plan.iter().map(|step| format!("  {step}"));
-    let told = |word: &str, reason: &str, member: Option<&str>, detail: &str| match member {
+    let line = |word: &str, reason: &str, member: Option<&str>, detail: &str| match member {
         Some(member) if !detail.contains(member) => format!("  {word} {reason}: {member}: {detail}"),
         _ => format!("  {word} {reason}: {detail}"),
     };
     let waits = status
         .waits
         .iter()
-        .map(|w| told("waiting,", &w.reason, w.member.as_deref(), &w.detail));
+        .map(|w| line("waiting,", &w.reason, w.member.as_deref(), &w.detail));
     let blocks = status
         .blocks
         .iter()
-        .map(|b| told("blocked,", &b.reason, b.member.as_deref(), &b.detail));
+        .map(|b| line("blocked,", &b.reason, b.member.as_deref(), &b.detail));
     plan.chain(waits).chain(blocks).collect()
 }
 

@@ -24,10 +24,10 @@ pub fn last_words(tail: &str) -> Option<String> {
             .iter()
             .find(|line| GO_ENDS.iter().any(|start| line.starts_with(start)))
     };
-    let told = || printed.iter().rfind(|line| !is_stack(line)).or(printed.last());
+    let reported = || printed.iter().rfind(|line| !is_stack(line)).or(printed.last());
     let words = match &entry {
         Some(entry) if entry.is_end => entry.words.clone(),
-        _ => match (go().or_else(told), entry) {
+        _ => match (go().or_else(reported), entry) {
             (Some(line), _) => line.trim().to_owned(),
             (None, Some(entry)) => entry.words,
             (None, None) => return None,
@@ -88,7 +88,7 @@ mod tests {
         \t/go/zap/logger.go:220 +0x59\nmain.main()\n\t/tmp/etcd/main.go:23 +0x1d\n";
 
     #[test]
-    fn why_it_ended_is_told_and_not_the_end_of_a_stack() {
+    fn why_it_ended_is_reported_and_not_the_end_of_a_stack() {
         let fatal = r#"{"level":"fatal","msg":"discovery failed","error":"bad cluster"}"#;
         let info = r#"{"level":"info","msg":"serving"}"#;
         let panic = r#"{"level":"panic","msg":"failed to write","error":"no space left on device"}"#;

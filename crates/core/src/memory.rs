@@ -1,7 +1,7 @@
 //! What must be remembered between passes: intents, first-start marks, attempts. Small, versioned, stored by the
 //! ground before any effect of the plan it came with.
 //!
-//! Never: a fact that can be observed anew, and nothing a ground would rather hide in its executor.
+//! Never: a fact that can be observed again, and nothing a ground would rather hide in its executor.
 
 use std::collections::BTreeMap;
 

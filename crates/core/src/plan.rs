@@ -143,6 +143,12 @@ pub fn plan_with(
         return pass.finish();
     }
     pass.learn();
+    if observed.unasked {
+        // Nobody knows who serves: what ended is started from its own data, and nothing else is concluded or done.
+        pass.keep_running();
+        pass.only_starts();
+        return pass.finish();
+    }
     pass.judge_change();
     pass.give_up_what_served();
     pass.keep_running();

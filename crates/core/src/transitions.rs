@@ -1,6 +1,6 @@
 //! What stands in the way of a cluster from plan to plan, for logs: each block and wait when it begins and when it ends.
 //!
-//! In: every plan, and how steps ended. Out: what changed. Never: the same told for every pass that it lasts.
+//! In: every plan, and how steps ended. Out: what changed. Never: the same reported for every pass that it lasts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::plan::{Plan, Step};
 /// Ended steps remembered, to tell a repetition.
 const STEPS_MAX: usize = 32;
 
-/// What was told of one cluster so far.
+/// What was reported of one cluster so far.
 #[derive(Clone, Debug, Default)]
 pub struct Transitions {
     stands: BTreeMap<(&'static str, Option<Ordinal>), Stands>,
@@ -87,11 +87,11 @@ impl Transitions {
         if *result == StepResult::Done {
             return false;
         }
-        let told = format!("{step}: {result:?}");
+        let reported = format!("{step}: {result:?}");
         if self.steps.len() >= STEPS_MAX {
             self.steps.clear();
         }
-        !self.steps.insert(told)
+        !self.steps.insert(reported)
     }
 }
 
@@ -146,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_told_when_it_begins_and_when_it_ends() {
+    fn a_block_is_reported_when_it_begins_and_when_it_ends() {
         let mut standing = Transitions::default();
-        let mut told = |plan: &Plan| -> Vec<String> {
+        let mut reported = |plan: &Plan| -> Vec<String> {
             let changes = standing.changes(plan);
             let shown = changes.iter().map(|c| {
                 let how = if c.began { "began" } else { "ended" };
@@ -157,12 +157,12 @@ mod tests {
             });
             shown.collect()
         };
-        assert_eq!(told(&plan(Some(1), false)), ["began ForeignData 1"]);
-        assert!(told(&plan(Some(1), false)).is_empty(), "it lasts");
+        assert_eq!(reported(&plan(Some(1), false)), ["began ForeignData 1"]);
+        assert!(reported(&plan(Some(1), false)).is_empty(), "it lasts");
         let next = ["ended ForeignData 1", "began Paused", "began ForeignData 2"];
-        assert_eq!(told(&plan(Some(2), true)).len(), next.len());
-        assert_eq!(told(&plan(None, true)), ["ended ForeignData 2"]);
-        assert_eq!(told(&plan(None, false)), ["ended Paused"]);
+        assert_eq!(reported(&plan(Some(2), true)).len(), next.len());
+        assert_eq!(reported(&plan(None, true)), ["ended ForeignData 2"]);
+        assert_eq!(reported(&plan(None, false)), ["ended Paused"]);
     }
 
     #[test]

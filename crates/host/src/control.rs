@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
+use crate::root::journal::Journal;
 use crate::run::holder;
 use crate::run::{Handle, Identity, Record, Runner};
 use crate::status::Status;
@@ -144,6 +145,12 @@ pub fn manifest_path(root: &Path) -> Result<PathBuf, Error> {
     } else {
         Err(Error::ManifestMissing { path })
     }
+}
+
+/// Does the cluster in `root` go on without its file, by the manifest that was last in force?
+pub fn manifest_is_remembered(root: &Path) -> bool {
+    let journal = Root::at(root).and_then(|root| Journal::load(&root));
+    journal.is_ok_and(|journal| journal.is_some_and(|journal| journal.manifest().is_some()))
 }
 
 /// Stops the cluster in `root`: through its supervisor, or, where none runs, member by member.

@@ -70,7 +70,7 @@ pub enum Error {
     /// The journal is gone and the data is not.
     #[error(
         "{} is missing, but there is data of members ({}). Starting would risk a second cluster over it. Put the \
-         journal back, or move that data elsewhere to begin anew", journal.display(), list(data)
+         journal back, or move that data elsewhere to start over", journal.display(), list(data)
     )]
     JournalMissing {
         /// Where it should be.

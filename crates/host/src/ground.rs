@@ -94,7 +94,7 @@ impl Ground {
             .map(|ports| build::peer_url(*ports, self.journal.tls))
     }
 
-    /// Gives ports to members that have none. Until the cluster has begun they are chosen anew each time: nobody
+    /// Gives ports to members that have none. Until the cluster has begun they are chosen again each time: nobody
     /// knows them yet, and what was free may have been taken.
     pub(crate) fn assign_ports(&mut self) -> Result<(), Error> {
         if self.journal.memory.bootstrap.is_none() && self.runner.running() == 0 {

@@ -49,9 +49,9 @@ pub struct Status {
     pub backup: Option<BackupStatus>,
     /// When this was written, RFC 3339.
     pub updated_at: String,
-    /// How many seconds ago that was; told by the reader.
+    /// How many seconds ago that was; computed by the reader.
     pub age: Option<u64>,
-    /// It is not how the cluster is now: no supervisor runs, or it has not written for a while. Told by the reader.
+    /// It is not how the cluster is now: no supervisor runs, or it has not written for a while. Computed by the reader.
     pub stale: bool,
 }
 
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn an_agent_that_says_nothing_is_said_to_be_silent() {
-        let told = |seconds, pid, running| {
+        let reported = |seconds, pid, running| {
             let mut status = healthy();
             status.supervisor.running = running;
             let backup = status.backup.as_mut().unwrap();
@@ -454,12 +454,12 @@ mod tests {
             problems.retain(|problem| problem.starts_with("BackupSilent"));
             problems
         };
-        let gone = told(0, Some(u32::MAX), true);
+        let gone = reported(0, Some(u32::MAX), true);
         assert!(
             gone[0].starts_with("BackupSilent: the backup agent does not run"),
             "{gone:?}"
         );
-        assert!(told(0, Some(u32::MAX), false).is_empty(), "nothing is to run");
+        assert!(reported(0, Some(u32::MAX), false).is_empty(), "nothing is to run");
         let status = BackupStatus {
             report: Some(serde_json::json!({ "writtenAt": WRITTEN })),
             ..BackupStatus::default()

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use quorate_client::Port;
 use quorate_core::model::{Ordinal, Outcome, StepKind, StepResult, Time};
-use quorate_core::reason::BlockReason;
 use quorate_core::rotation::Proven;
 use quorate_core::transitions::Transitions;
 use quorate_core::{Decision, Observed, Plan, Spec, Step, decide};
@@ -34,11 +33,13 @@ use crate::root::log;
 use crate::root::registry::Registry;
 use crate::status::{self, Pass, Status, SupervisorStatus};
 use crate::supervise::backup_agent::BackupAgent;
+use crate::supervise::certify::CertFaults;
 use crate::supervise::problems::{Problems, problem};
 use crate::{Error, Root};
 
 pub(crate) mod backup_agent;
 mod certify;
+mod edited;
 pub(crate) mod event_log;
 pub(crate) mod problems;
 
@@ -124,6 +125,7 @@ struct Supervision<E> {
     asides: Vec<Aside>,
     /// The certificates when they were last looked at.
     certificates: certs::CertsStamp,
+    cert_faults: CertFaults,
     backup: BackupAgent,
     _lock: File,
 }
@@ -132,15 +134,16 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// Everything that may fail, up to and including the takeover of members that run already.
     async fn begin(options: Options, events: E) -> Result<Supervision<E>, Error> {
         let root = Root::at(&options.root)?;
+        let path = options.manifest.clone().unwrap_or_else(|| root.manifest());
         if !root.journal().exists() {
-            let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
+            let manifest = Manifest::open(&path, None)?;
             ports::preflight(&root, &manifest.cluster, Registry::at(options.registry.clone()))?;
         }
         root.prepare()?;
         let lock = control::lock(&root).await?;
-        let manifest = Manifest::open(&options.manifest.clone().unwrap_or_else(|| root.manifest()))?;
-        let cluster = manifest.cluster.clone();
         let stored = Journal::load(&root)?;
+        let manifest = Manifest::open(&path, stored.as_ref().and_then(Journal::manifest))?;
+        let cluster = manifest.cluster.clone();
         let journal = match &stored {
             Some(journal) => journal.with(journal.memory.clone().taken_up()),
             None => Journal::new(&cluster.name, cluster.tls),
@@ -192,6 +195,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             standing: Transitions::default(),
             asides: Vec::new(),
             certificates: certs::CertsStamp::new(),
+            cert_faults: CertFaults::default(),
             backup,
             _lock: lock,
         };
@@ -238,7 +242,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
         let choosing = self.choose_ports().await;
         let adopted = self.take_over();
-        if self.rotating || certs::rotation_asked(&self.ground.root) {
+        let uncertain = self.rotating || self.cert_faults.failed.is_some();
+        if uncertain || certs::rotation_asked(&self.ground.root) {
             self.look_at_certificates().await;
         }
         let last = self.last.take();
@@ -251,7 +256,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         // sleeps, so the clock counts too.
         let now = now().max(observed.at + began.elapsed());
         self.spec.fallback = self.ground.fallback(self.spec.manifest.as_deref()).map(|f| f.1);
-        self.spec.frozen = self.manifest.frozen();
+        self.spec.frozen = self.manifest.frozen().or_else(|| self.cert_faults.frozen());
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
         let named = |ordinal| self.ground.name(ordinal);
         event_log::standing(&self.spec.name, named, &plan, &mut self.standing);
@@ -299,7 +304,8 @@ impl<E: FnMut(Event)> Supervision<E> {
     }
 
     /// Stores the memory, if it or anything else in the journal has changed. False: then nothing may be done.
-    fn remember(&mut self, memory: quorate_core::Memory) -> bool {
+    fn remember(&mut self, mut memory: quorate_core::Memory) -> bool {
+        memory.manifest = self.spec.manifest.clone();
         let next = self.ground.journal.with(memory);
         // Someone may have deleted it: without it the next supervisor would refuse to go near the data.
         let is_there = self.ground.root.journal().exists();
@@ -326,17 +332,17 @@ impl<E: FnMut(Event)> Supervision<E> {
             if stuck && step.kind() != StepKind::Start {
                 continue;
             }
-            let told = step.described(&self.spec, &self.ground.journal.memory);
-            self.print(told.clone());
+            let described = step.described(&self.spec, &self.ground.journal.memory);
+            self.print(described.clone());
             let config = self.spec.config.clone();
             let result = self.ground.execute(step, observed, &config).await;
             let memory = &self.ground.journal.memory;
             event_log::step(&self.spec, memory, (step, &result), &mut self.standing);
             let failed = match &result {
                 StepResult::Done => None,
-                StepResult::Refused(why) => Some(format!("{told}: not yet: {why}")),
+                StepResult::Refused(why) => Some(format!("{described}: not yet: {why}")),
                 StepResult::Unclear(why) => {
-                    Some(format!("{told}: it is not clear whether it was done: {why}"))
+                    Some(format!("{described}: it is not clear whether it was done: {why}"))
                 }
             };
             if let Some(text) = &failed {
@@ -355,7 +361,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
     }
 
-    /// Writes the status if it has changed or is old, and tells what is new.
+    /// Writes the status if it has changed or is old, and reports what is new.
     fn show(&mut self, observed: &Observed, plan: &Plan) {
         let mut problems = self.problems.all();
         problems.extend(self.manifest.warnings.iter().cloned());
@@ -373,6 +379,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             backup: self.backup.status(),
             ..pass.status()
         };
+        self.cert_faults.show(&mut status);
         status.check_disk();
         self.report_changes(&status);
         let fresh = |(shown, at): &(Status, Instant)| *shown == status && at.elapsed() < STATUS_REFRESH;
@@ -449,45 +456,11 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
     }
 
-    async fn take_manifest(&mut self) {
-        self.line(format!("{} was re-read", self.manifest.path().display()));
-        self.ground.cluster = self.manifest.cluster.clone();
-        self.judge_manifest();
-        self.look_at_certificates().await;
-    }
-
-    async fn look_at_certificates(&mut self) {
-        let looked = self.certify().await;
-        let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
-        self.problems.upkeep = problem(looked).into_iter().map(wrong).collect();
-    }
-
-    /// What the manifest says that cannot be: it asks to change what was decided for good.
-    fn judge_manifest(&mut self) {
-        self.problems.manifest.clear();
-        if self.ground.cluster.tls != self.ground.journal.tls {
-            let text = "spec.tls cannot be changed on a cluster that exists; it stays as it was".to_owned();
-            self.problems.manifest.push(text);
-        }
-        let host = &self.ground.cluster.host;
-        if host.memory_limit_bytes.is_some() || host.cpu_thousandths.is_some() {
-            let text = "spec.host.memoryLimitMB and cpu are not enforced: members run as plain processes";
-            self.problems.manifest.push(text.to_owned());
-        }
-        let first = self.ground.journal.ports.get(&Ordinal(0));
-        let differs = |asked: Option<u16>, has: u16| asked.is_some_and(|asked| asked != has);
-        let moved = first
-            .is_some_and(|has| differs(host.client_port, has.client) || differs(host.peer_port, has.peer));
-        if moved && self.ground.journal.memory.bootstrap.is_some() {
-            let text = "spec.host: ports cannot be changed on a cluster that exists; they stay as they were";
-            self.problems.manifest.push(text.to_owned());
-        }
-    }
-
     async fn upkeep(&mut self) {
         self.upkeep_due = Instant::now() + UPKEEP;
         self.asides = asides::list(&self.ground.root);
         self.look_at_certificates().await;
+        self.problems.upkeep.clear();
         for ordinal in self.ground.ordinals() {
             let path = self.ground.root.log(&self.ground.name(ordinal));
             if let Err(error) = log::bound(&path) {
@@ -535,7 +508,7 @@ impl<E: FnMut(Event)> Supervision<E> {
                 }
             }
             status.endpoints.clear();
-            // Best effort: the lock tells readers more surely that nothing runs.
+            // Best effort: the lock shows readers more surely that nothing runs.
             let _ = serde_json::to_vec(&status)
                 .map(|content| durable::write_fast(&self.ground.root.status(), &content));
         }

@@ -50,10 +50,14 @@ fn a_restored_directory_is_served() {
             };
             hash_kv_of(&wanted, &places, &Progress::new())
         };
-        for told in made.said.hashes.iter().rev().take(2) {
-            let said = serving(told.revision).unwrap();
-            assert_eq!(said.hash, told.hash, "etcd {version} at {}", told.revision);
-            assert_eq!(said.compact_revision.max(0), told.compact_revision.max(0));
+        for reported in made.said.hashes.iter().rev().take(2) {
+            let said = serving(reported.revision).unwrap();
+            assert_eq!(
+                said.hash, reported.hash,
+                "etcd {version} at {}",
+                reported.revision
+            );
+            assert_eq!(said.compact_revision.max(0), reported.compact_revision.max(0));
         }
         let error = serving(made.said.revision + 1000).unwrap_err().to_string();
         assert!(error.contains("HashKV failed"), "{error}");

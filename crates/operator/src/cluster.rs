@@ -19,4 +19,5 @@ pub mod reconcile;
 pub mod record;
 pub mod resources;
 pub mod status;
+mod unplanned;
 pub mod upkeep;

@@ -14,7 +14,7 @@ pub use stream::stream;
 
 /// The name of the operator's objects.
 pub const NAME: &str = "quorate-operator";
-/// Where the operator lives, unless told otherwise.
+/// Where the operator lives by default.
 pub const NAMESPACE: &str = "quorate-system";
 /// The port of the operator's pods for `/metrics` and `/readyz`.
 pub const METRICS_PORT: u16 = 8080;

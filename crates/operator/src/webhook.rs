@@ -1,10 +1,10 @@
-//! Admission: the API server asks about every EtcdCluster and EtcdPeer that is created or changed, and is told all
+//! Admission: the API server asks about every EtcdCluster and EtcdPeer that is created or changed, and is answered with all
 //! that is wrong with it at once.
 //!
 //! In: `AdmissionReview`s over HTTPS ([`serving`]), judged by [`review`] alone. Out: verdicts; a Secret with a certificate
 //! that the operator makes and renews itself ([`certificate`]), and whom to trust in the two configurations by which the
 //! API server knows of it ([`configuration`], [`keep`]). Nothing is ever changed in an object: all defaults are in the
-//! definitions. It asks twice: before it looks at the schema, so that faults of schema and rules are told together, and
+//! definitions. It asks twice: before it looks at the schema, so that faults of schema and rules are reported together, and
 //! after all others have had their say, since they may have changed the object.
 //!
 //! Never: something held up because the operator is away (the definitions hold the same rules, and so does a pass).

@@ -1,7 +1,7 @@
 //! A CA in memory: what signs, and what judges pairs that it should have signed.
 //!
 //! In: PEM texts, the time. Out: PEM texts, judgements. No file is read or written here: on a machine `ensure` does
-//! that, elsewhere whoever keeps the texts. Never: a key in a `Debug` text or an error.
+//! that, elsewhere the keeper of the texts. Never: a key in a `Debug` text or an error.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn another_ca_of_the_same_name_is_told_apart() {
+    fn another_ca_of_the_same_name_is_distinguished() {
         let (now, policy) = (SystemTime::now(), Policy::default());
         let [one, other] = [(); 2].map(|()| Ca::make("c", policy.ca_lifetime, now).unwrap());
         let pem = one.issue(&member("c-0"), policy.leaf_lifetime, now).unwrap();
@@ -177,8 +177,8 @@ mod tests {
         let (now, policy) = (SystemTime::now(), Policy::default());
         let [one, other] = [(); 2].map(|()| Ca::make("c", policy.ca_lifetime, now).unwrap());
         let bundle = [one.pem().cert.clone(), other.pem().cert.clone()].concat();
-        let told = describe_all(&bundle).unwrap();
-        assert_eq!(told, [one.info().clone(), other.info().clone()]);
+        let reported = describe_all(&bundle).unwrap();
+        assert_eq!(reported, [one.info().clone(), other.info().clone()]);
         assert!(describe_all(b"").is_err());
         let shown = format!("{one:?} {:?}", one.pem());
         assert!(!shown.contains("PRIVATE"), "{shown}");

@@ -199,7 +199,7 @@ pub fn clear_rotation_request(dir: &Path) -> Result<(), Error> {
     Dir::open(dir)?.remove(&Layout::new(dir).rotation_request())
 }
 
-/// Asks for other CAs in place of the present ones, for clients and between members; whoever looks after `dir` does it.
+/// Asks for other CAs in place of the present ones, for clients and between members; the process that looks after `dir` does it.
 pub fn request_rotation(dir: &Path, now: SystemTime) -> Result<(), Error> {
     let peers = Layout::new(dir).peers();
     if peers.dir().exists() {

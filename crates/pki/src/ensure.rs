@@ -1,4 +1,4 @@
-//! One pass over the certificate directory: look at each pair, keep it or make it anew.
+//! One pass over the certificate directory: look at each pair, keep it or recreate it.
 //!
 //! In: the directory, what is wanted, the policy, the time. Out: a [`Report`]; the directory is good.
 //! Never: a new CA while there is one that can sign; a key written after its certificate (a crash between the two

@@ -128,7 +128,7 @@ pub(crate) fn fault(pair: &Pair, wanted: &Leaf<'_>, ca: &Ca, timing: Timing<'_>)
             from: info.not_before,
         });
     }
-    // One that ends with its CA would not live longer if it were made anew; it is the CA's turn.
+    // One that ends with its CA would not live longer if it were recreated; it is the CA's turn.
     timing.ending(info).filter(|_| info.not_after < ca.info.not_after)
 }
 

@@ -1,10 +1,10 @@
-//! A start that may pass is let through: the volume is made ready, and the launcher is told.
+//! A start that may pass is let through: the volume is made ready, and the launcher may start etcd.
 //!
 //! In: a decision of the gate, on a volume that is held. Out, in the order of [`Act::ALL`]: a place in `g<N>`, a record
 //! of what was let through, this program and `launch.json` in the directory that the pod's containers share. Each act
-//! can be done again, so a crash between any two of them leaves a state from which the gate begins anew.
+//! can be done again, so a crash between any two of them leaves a state from which the gate starts over.
 //!
-//! Never: the launcher told before the record is on the disk.
+//! Never: the launcher let go before the record is on the disk.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};

@@ -31,7 +31,7 @@ use crate::volume::judge::{Data, Identity, judge};
 use crate::volume::layout::Layout;
 use crate::volume::record::{Known, Record};
 
-/// How long the gate waits before it ends, so that kubelet starts it anew.
+/// How long the gate waits before it ends, so that kubelet restarts it.
 pub const PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// How often the volume is judged again while the go-ahead stays the same.
 const JUDGED_EVERY: Duration = Duration::from_secs(2);
@@ -68,11 +68,12 @@ pub enum Decision {
     Refuse { why: String },
 }
 
-/// Waits until the start may pass, and lets it through. `waiting` is told what is waited for, once per change.
+/// Waits until the start may pass, and lets it through. `waiting` gets what is waited for, once per change.
+#[allow(clippy::disallowed_methods, reason = "waits, and decides nothing by it")]
 pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<GateResult, Error> {
     let layout = Layout::new(gate.volume);
     let began = Instant::now();
-    let mut told = String::new();
+    let mut reported = String::new();
     let mut last: Option<(Option<Vec<u8>>, Instant)> = None;
     loop {
         let go = go_ahead(gate.go)?;
@@ -86,9 +87,9 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<GateResult
             match attempt {
                 Attempt::Passed(passed) => return Ok(passed),
                 Attempt::NotYet(why) | Attempt::InUse(why) => {
-                    if why != told {
+                    if why != reported {
                         waiting(&why);
-                        told = why;
+                        reported = why;
                     }
                 }
             }
@@ -96,7 +97,7 @@ pub fn pass(gate: &Gate<'_>, mut waiting: impl FnMut(&str)) -> Result<GateResult
         if began.elapsed() >= gate.patience {
             return Err(Error::GaveUp {
                 after: gate.patience,
-                why: told,
+                why: reported,
             });
         }
         std::thread::sleep(EVERY);
@@ -202,7 +203,7 @@ pub fn decide(
         if let Some(why) = too_old(gate.version, identity) {
             return refuse(why);
         }
-        // What the volume says of itself came with it. What is known of the slot tells an earlier cluster's apart.
+        // What the volume says of itself came with it. What is known of the slot says whether it is an earlier cluster's.
         let known = entry.started.as_ref() == Some(&wanted)
             && identity.is(entry.member, entry.cluster)
             && floor.fits(identity.member, identity.cluster);

@@ -1,4 +1,4 @@
-//! `launch.json`: what the gate tells the launcher, in the directory that the containers of one pod share.
+//! `launch.json`: what the gate hands to the launcher, in the directory that the containers of one pod share.
 //!
 //! In and out: one small file. It holds for the life of the pod, over every restart of the etcd container.
 

@@ -65,7 +65,7 @@ pub struct Ready {
 }
 
 impl Launching<'_> {
-    /// Looks once more, and notes what is about to happen. `waiting` is told once what is waited for.
+    /// Looks once more, and notes what is about to happen. `waiting` is called once, with what is waited for.
     pub fn ready(&self, waiting: impl FnMut(&str)) -> Result<Ready, Error> {
         let launch = Launch::read(self.shared)?;
         let refused = |why: String| Error::refused(&launch.volume, why);
@@ -252,7 +252,7 @@ impl Ready {
             program: self.program.clone(),
             source,
         };
-        // etcd inherits the lock: it ends with the process, whoever ends that and however.
+        // etcd inherits the lock: it ends with the process, however that ends.
         if let Err(source) = self.hold.hand_on() {
             return failed(source);
         }

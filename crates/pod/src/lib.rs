@@ -12,6 +12,8 @@
 //! What must never happen: a first start on a volume that may have run; two etcd on one volume; a go-ahead used by
 //! another pod than it was given to; data deleted that was not first moved aside; a panic, whatever the files hold.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod admit;
 pub mod contract;
 mod error;

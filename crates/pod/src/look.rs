@@ -21,7 +21,7 @@ use crate::volume::layout::Layout;
 use crate::volume::record::{Known, Record};
 use crate::volume::{adopt, aside};
 
-/// How long an older pod is given to end, before the volume is reported as in use. It has this long when it is told
+/// How long an older pod is given to end, before the volume is reported as in use. It has this long when it is asked
 /// to stop, and the report is made once in a pod's life.
 pub const PATIENCE: Duration = Duration::from_secs(35);
 
@@ -37,11 +37,11 @@ pub struct LookOptions<'a> {
     pub patience: Duration,
 }
 
-/// Looks. `waiting` is told once what is waited for.
+/// Looks. `waiting` is called once, with what is waited for.
 pub fn look(looking: LookOptions<'_>, waiting: impl FnMut(&str)) -> Report {
     let layout = Layout::new(looking.volume);
     let unknown = |why: String| {
-        // What is on record can be told even of a volume that something runs on. What cannot be read counts as fired.
+        // What is on record can be reported even of a volume that something runs on. What cannot be read counts as fired.
         let record = match Record::read(&layout) {
             Ok(Known::Record(record)) => Some(record),
             _ => None,
@@ -115,7 +115,7 @@ pub fn marks_fired(record: &Record, generation: Generation, data: &Data) -> bool
     ran && !record.entry(generation).fired
 }
 
-/// What is told of a volume with this record and this data. A function of what is there, and of nothing else.
+/// What is reported of a volume with this record and this data. A function of what is there, and of nothing else.
 pub fn to_report(record: &Record, fresh_id: bool, generation: Generation, data: Data) -> Report {
     let entry = record.entry(generation);
     let blank = entry.may_be_blank()
@@ -176,7 +176,7 @@ fn identity(layout: &Layout) -> Result<(Record, bool), Error> {
         }
     }
     let mut record = Record::fresh()?;
-    // Whoever took the record away did not make these directories: something ran there.
+    // Taking the record away makes no such directories: something ran there.
     for there in layout.generations().map_err(file("list", layout.root()))? {
         record.entry_mut(there).fired = true;
     }

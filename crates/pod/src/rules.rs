@@ -1,4 +1,4 @@
-//! What this crate decides, without the files it decides on: for whoever has a volume that is no directory, such as the
+//! What this crate decides, without the files it decides on: for one whose volume is no directory, such as the
 //! simulator. Each is a function of what is there.
 //!
 //! ```text

@@ -45,7 +45,7 @@ pub enum BreakKind {
     AsidesUnbounded,
     /// Old data deleted before its replacement served.
     AsideDroppedEarly,
-    /// An alarm that nobody is told of, or that something was changed under.
+    /// An alarm that is not reported, or that something was changed under.
     AlarmIgnored,
     /// With a quorum's disks gone, more was done than to start what has its data.
     ActedAfterLoss,

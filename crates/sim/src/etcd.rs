@@ -139,7 +139,7 @@ pub struct Running {
     /// vote, and what was not synced lies in a buffer of the process.
     durable: usize,
     /// How much of the log the database had applied when the process started: that can be more than is known to be
-    /// committed, and what the database lists is what a joining member is told.
+    /// committed, and what the database lists is what a joining member gets.
     stored: usize,
 }
 

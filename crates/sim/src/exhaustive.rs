@@ -244,6 +244,7 @@ impl Case {
             cannot_start: None,
             ran: None,
             replay_limit: None,
+            located: None,
         }
     }
 
@@ -269,6 +270,7 @@ impl Case {
             cannot_start: None,
             ran: None,
             replay_limit: None,
+            located: None,
         };
         let view = |n: usize| {
             if n < self.slots.len() {
@@ -279,6 +281,7 @@ impl Case {
         };
         Observed {
             login_refused: None,
+            unasked: false,
             at: NOW,
             fresh_token: Token("token-1".into()),
             slots: (0..wanted).map(|n| (Ordinal(n as u32), view(n))).collect(),

@@ -251,6 +251,7 @@ impl Ground {
             .collect();
         Observed {
             login_refused: None,
+            unasked: false,
             at: self.now(),
             fresh_token: Token(format!("token-{token}")),
             slots,
@@ -360,6 +361,7 @@ impl Ground {
             cannot_start: (slot.taken_until > now).then(|| "port 2380 is taken".to_owned()),
             ran: None,
             replay_limit: self.replay_limit(ordinal, generation),
+            located: None,
         }
     }
 
@@ -406,6 +408,7 @@ impl Ground {
             cannot_start: None,
             ran: None,
             replay_limit: None,
+            located: None,
         }
     }
 

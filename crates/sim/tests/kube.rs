@@ -6,6 +6,9 @@ use quorate_sim::kube::{course, refusal, run};
 
 const SEEDS: u64 = 300;
 
+/// In the middle of a change few can do without a volume. `make soak sim-kube` reaches it.
+const SELDOM: [&str; 2] = ["WipeVolume", "DamageData"];
+
 #[test]
 fn a_few_worlds_of_pods_come_right() {
     let summary = run::many(1, SEEDS);
@@ -29,10 +32,24 @@ fn a_few_worlds_of_pods_come_right() {
     for step in steps {
         assert!(summary.reached[&("step", step.to_owned())] > 0, "no step {step}");
     }
-    for ((_, fault), times) in summary.reached.iter().filter(|((group, _), _)| *group == "fault") {
-        assert!(*times > 0, "no fault {fault}");
+    let faults = ["fault", "changing", "rolling"];
+    for ((group, fault), times) in summary
+        .reached
+        .iter()
+        .filter(|((group, _), _)| faults.contains(group))
+    {
+        let seldom = *group != "fault" && SELDOM.contains(&fault.as_str());
+        assert!(*times > 0 || seldom, "no {group} {fault}");
     }
-    for stage in ["Hangs", "Starved", "Resized", "ResizeUnsafe", "ResizeInfeasible"] {
+    for stage in [
+        "Hangs",
+        "Starved",
+        "Resized",
+        "ResizeUnsafe",
+        "ResizeInfeasible",
+        "OwnVolumeRetained",
+        "ForeignVolumeRetained",
+    ] {
         assert!(summary.reached[&("stage", stage.to_owned())] > 0, "no {stage}");
     }
 }

@@ -30,7 +30,7 @@ mod wait;
 pub use etcd::{Client, HashKv, Made, Said, Server, Start, User, Workload};
 pub use etcdbr::{EtcdbrArchive, EtcdbrRun, EtcdbrWriter, etcdbrctl};
 pub use pause::pause;
-pub use ports::{Addresses, Ports, free_port};
+pub use ports::{Addresses, DefaultPorts, Ports, free_port};
 pub use shared_cache::shared_directory;
 pub use slots::ClusterSlot;
 pub use stall::StallWitness;

@@ -9,15 +9,36 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
-use crate::leases;
+use crate::{await_that, leases};
 
+/// How long a test waits for etcd's own ports.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// How many ports a block has.
 const BLOCK: u16 = 20;
 /// The first port of the first block.
 const FIRST: u16 = 15_000;
 /// No block reaches beyond this, nor into the kernel's own range.
 const END: u16 = 32_000;
+
+/// The right to run a cluster on etcd's own ports, 2379 and on, which a command takes that is not told of others. Given
+/// back when dropped.
+#[derive(Debug)]
+pub struct DefaultPorts {
+    _lock: File,
+}
+
+impl DefaultPorts {
+    /// Waits until no other test has them.
+    pub fn acquire() -> DefaultPorts {
+        let path = leases::directory("ports").join("default");
+        let lock = await_that("no other test has etcd's own ports", PATIENCE, || {
+            leases::try_lock(&path)
+        });
+        DefaultPorts { _lock: lock }
+    }
+}
 
 /// A leased block of consecutive ports. Given back when dropped.
 #[derive(Debug)]

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// How long the witness sleeps between two laps.
 const INTERVAL: Duration = Duration::from_millis(10);
 
+/// A machine that stood still for longer shows nothing of what ran on it.
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// A thread of its own that sleeps and syncs a few bytes, from when it is made until it is asked.
 #[derive(Debug)]
 pub struct StallWitness {
@@ -36,6 +39,21 @@ impl StallWitness {
             stop,
             thread: std::thread::spawn(move || run(laps, work, &stopped)),
         }
+    }
+
+    /// Ends it, and fails if something took longer than it may, besides what the machine stood still.
+    pub fn judge(self, what: &str, took: Duration, may: Duration) {
+        let stall = self.longest();
+        println!("{what}: longest stall of the machine {stall:.2?}");
+        assert!(
+            stall <= LONGEST,
+            "{what}: the machine stood still for {stall:?}, which shows nothing: run it again on one that runs"
+        );
+        assert!(
+            took <= may + stall,
+            "{what}: no write was acknowledged for {took:?}; at most {may:?} and the {stall:?} for which the machine stood \
+             still are right for a planned change"
+        );
     }
 
     /// Ends it. Out: how long the machine stood still at most, at a stretch; one that still does is waited for.
@@ -128,6 +146,16 @@ mod tests {
         });
         has_begun.recv_timeout(Duration::from_secs(60)).unwrap();
         assert!(witness.longest() >= stall);
+    }
+
+    #[test]
+    fn a_gap_that_the_machine_does_not_explain_is_judged() {
+        let judged = |took| {
+            let judge = || StallWitness::watching(|| ()).judge("x", took, Duration::from_secs(5));
+            std::panic::catch_unwind(judge).is_ok()
+        };
+        assert!(judged(Duration::from_secs(5)));
+        assert!(!judged(Duration::from_secs(40)));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use quorate_testkit::{Addresses, Client, ClusterSlot, Server, Start};
+use quorate_testkit::{Addresses, Client, ClusterSlot, Server, Start, await_that};
 use quorate_wire::etcdserverpb::{StatusRequest, StatusResponse};
 
 /// How long a cluster may take to have a leader again.
@@ -66,23 +66,13 @@ impl Trio {
     }
 
     pub fn leader(&self) -> usize {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            for number in 0..3 {
-                let status: Result<StatusResponse, _> = self
-                    .client(number)
-                    .try_call("Maintenance/Status", StatusRequest {});
-                if let Ok(status) = status
-                    && status.leader != 0
-                    && status
-                        .header
-                        .is_some_and(|header| header.member_id == status.leader)
-                {
-                    return number;
-                }
-            }
-        }
-        panic!("no leader in {PATIENCE:?}");
+        let leads = |number: &usize| {
+            let status: Result<StatusResponse, _> = self
+                .client(*number)
+                .try_call("Maintenance/Status", StatusRequest {});
+            status.is_ok_and(|s| s.leader != 0 && s.header.is_some_and(|header| header.member_id == s.leader))
+        };
+        await_that("one of three members leads", PATIENCE, || (0..3).find(leads))
     }
 
     /// Ends one of them as a crash does, and starts it again.

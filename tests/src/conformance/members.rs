@@ -6,9 +6,7 @@
 //! handle.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -17,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::net::{Net, peer_address};
 use super::script::{PLACES, Place};
-use crate::etcd;
+use crate::etcd::{self, Addresses, Server, Start};
 
 /// etcd's default is 1000 ms. On a busy machine a follower that is not scheduled for so long calls an election, which
 /// no script asked for. The model has no such number: a step is compared once its elections are over. Much more is not
@@ -50,7 +48,7 @@ pub struct Looks {
 }
 
 struct Process {
-    child: Child,
+    server: Server,
     endpoint: Endpoint,
 }
 
@@ -59,9 +57,10 @@ pub struct Members {
     processes: BTreeMap<Place, Process>,
     net: Net,
     dir: tempfile::TempDir,
-    binary: PathBuf,
-    fsync_can_be_off: bool,
+    version: String,
     generations: BTreeMap<Place, u32>,
+    /// What the processes that have ended logged.
+    logs: BTreeMap<Place, String>,
 }
 
 /// The URL under which peers reach a place.
@@ -83,9 +82,9 @@ impl Members {
             dir: tempfile::Builder::new()
                 .prefix("quorate-conformance-")
                 .tempdir()?,
-            binary: etcd::binary(version, "etcd"),
-            fsync_can_be_off: etcd::minor(version) >= 5,
+            version: version.to_owned(),
             generations: BTreeMap::new(),
+            logs: BTreeMap::new(),
         })
     }
 
@@ -96,23 +95,31 @@ impl Members {
         ))
     }
 
-    /// The end of a place's log.
+    /// The end of the log of what runs in a place.
     pub fn log_tail(&self, place: Place) -> String {
-        let text = std::fs::read_to_string(self.dir.path().join(format!("{place}.log"))).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(8)..].join("\n")
+        self.processes
+            .get(&place)
+            .map(|p| p.server.log())
+            .unwrap_or_default()
     }
 
-    /// Keeps the logs for whoever looks into a difference.
-    pub fn keep_logs(&self, to: &Path) -> anyhow::Result<()> {
+    /// Keeps the logs, that of each process of a place, for whoever looks into a difference.
+    pub fn keep_logs(mut self, to: &Path) -> anyhow::Result<()> {
+        for (place, process) in std::mem::take(&mut self.processes) {
+            self.end(place, process);
+        }
         std::fs::create_dir_all(to)?;
-        for place in 1..=PLACES {
-            let name = format!("{place}.log");
-            if self.dir.path().join(&name).exists() {
-                std::fs::copy(self.dir.path().join(&name), to.join(&name))?;
-            }
+        for (place, log) in &self.logs {
+            std::fs::write(to.join(format!("{place}.log")), log)?;
         }
         Ok(())
+    }
+
+    /// Ends a process, and keeps what it logged.
+    fn end(&mut self, place: Place, process: Process) {
+        let log = process.server.whole_log();
+        process.server.kill();
+        self.logs.entry(place).or_default().push_str(&log);
     }
 
     /// Has this place data?
@@ -133,54 +140,35 @@ impl Members {
     /// Starts etcd at a place. The flags about the cluster only matter where there is no data.
     pub fn start(&mut self, place: Place, state: &str, initial: &[Place]) -> anyhow::Result<()> {
         anyhow::ensure!(!self.processes.contains_key(&place), "a process runs at {place}");
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.dir.path().join(format!("{place}.log")))?;
-        let client = format!("http://{}:2379", self.net.client_address(place));
-        let peer = peer_url(place);
-        let all: Vec<String> = initial.iter().map(|p| format!("m{p}={}", peer_url(*p))).collect();
-        let metrics = format!("http://{}:2378", self.net.client_address(place));
-        let mut command = self.net.command(place, &self.binary);
-        command.arg("--data-dir").arg(self.data(place)).args([
-            "--name",
-            &format!("m{place}"),
-            "--listen-peer-urls",
-            &peer,
-            "--initial-advertise-peer-urls",
-            &peer,
-            "--listen-client-urls",
-            &client,
-            "--advertise-client-urls",
-            &client,
-            "--listen-metrics-urls",
-            &metrics,
-            "--initial-cluster",
-            &all.join(","),
-            "--initial-cluster-state",
-            state,
-            "--initial-cluster-token",
-            self.net.name(),
-            "--election-timeout",
-            &ELECTION_TIMEOUT_MS.to_string(),
-            "--logger=zap",
-        ]);
-        if self.fsync_can_be_off {
-            // A kill loses nothing that was written, synced or not; only the machine's end would.
-            command.arg("--unsafe-no-fsync");
+        let url = |port| format!("http://{}:{port}", self.net.client_address(place));
+        let all = initial.iter().map(|p| format!("m{p}={}", peer_url(*p)));
+        let mut start = Start {
+            name: format!("m{place}"),
+            addresses: Some(Addresses {
+                client: url(2379),
+                peer: peer_url(place),
+            }),
+            initial_cluster: Some(all.collect::<Vec<_>>().join(",")),
+            inside: self.net.inside(place),
+            ..Start::new(&self.version, &self.data(place))
         }
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn();
+        .flag(&format!("--listen-metrics-urls={}", url(2378)))
+        .flag(&format!("--initial-cluster-state={state}"))
+        .flag(&format!("--initial-cluster-token={}", self.net.name()))
+        .flag("--heartbeat-interval=100")
+        .flag(&format!("--election-timeout={ELECTION_TIMEOUT_MS}"));
+        if etcd::minor(&self.version) >= 5 {
+            // A kill loses nothing that was written, synced or not; only the machine's end would.
+            start = start.flag("--unsafe-no-fsync");
+        }
+        let client = url(2379);
         let timeouts = Timeouts {
             connect: CONNECT,
             request: REQUEST,
             ..Timeouts::default()
         };
         let process = Process {
-            child: child.context("start etcd through `ip netns exec` (package iproute2)")?,
+            server: start.spawn(),
             endpoint: Endpoint::connect_lazy(&client, None, timeouts)?,
         };
         self.processes.insert(place, process);
@@ -188,30 +176,23 @@ impl Members {
     }
 
     /// Ends a process without a word; false if none runs.
-    pub fn kill(&mut self, place: Place) -> anyhow::Result<bool> {
-        let Some(mut process) = self.processes.remove(&place) else {
-            return Ok(false);
+    pub fn kill(&mut self, place: Place) -> bool {
+        let Some(process) = self.processes.remove(&place) else {
+            return false;
         };
-        process.child.kill().context("kill our own child")?;
-        process.child.wait().context("await our own child")?;
-        Ok(true)
+        self.end(place, process);
+        true
     }
 
     /// Where processes run; those that ended by themselves are taken off.
-    pub fn running(&mut self) -> anyhow::Result<Vec<Place>> {
-        let mut ended = Vec::new();
-        for (place, process) in &mut self.processes {
-            if process
-                .child
-                .try_wait()
-                .context("look at our own child")?
-                .is_some()
-            {
-                ended.push(*place);
-            }
+    pub fn running(&mut self) -> Vec<Place> {
+        let ended = self
+            .processes
+            .extract_if(.., |_, process| process.server.ended().is_some());
+        for (place, process) in ended.collect::<Vec<_>>() {
+            self.end(place, process);
         }
-        ended.iter().for_each(|place| drop(self.processes.remove(place)));
-        Ok(self.processes.keys().copied().collect())
+        self.processes.keys().copied().collect()
     }
 
     /// A client to a place, whether a process runs there or not.
@@ -236,7 +217,7 @@ impl Members {
     /// How every running process looks now.
     pub async fn look(&mut self) -> anyhow::Result<BTreeMap<Place, Looks>> {
         let mut all = BTreeMap::new();
-        for place in self.running()? {
+        for place in self.running() {
             let endpoint = self.endpoint(place)?.within(LOOK);
             // The status first: a leader that it names is counted in the metrics by then.
             let status = endpoint.status().await.ok();
@@ -275,17 +256,6 @@ impl Members {
             connections: Some(found),
             leaders_found,
         })
-    }
-}
-
-impl Drop for Members {
-    fn drop(&mut self) {
-        for process in self.processes.values_mut() {
-            // It may have ended by itself; either way it is ours and must be gone before its namespace is.
-            let _ = process.child.kill();
-            let _ = process.child.wait();
-        }
-        self.processes.clear();
     }
 }
 

@@ -114,12 +114,9 @@ impl Net {
     }
 
     /// A command that will run at a place. The process is the program itself, not a parent of it.
-    pub fn command(&self, place: Place, program: &std::path::Path) -> Command {
-        let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &format!("{}-{place}", self.name)])
-            .arg(program);
-        command
+    pub fn inside(&self, place: Place) -> Vec<String> {
+        let name = format!("{}-{place}", self.name);
+        ["ip", "netns", "exec", &name].map(str::to_owned).into()
     }
 
     /// Connects a place to its peers, or not.

@@ -181,7 +181,7 @@ impl Real {
     }
 
     async fn act(&mut self, action: Action) -> anyhow::Result<(Did, Option<Answer>)> {
-        let running = self.members.running()?;
+        let running = self.members.running();
         let did = match action {
             Action::Ask { via, ask } => {
                 let endpoint = self.members.endpoint(via)?;
@@ -197,14 +197,14 @@ impl Real {
             }
             Action::Kill(place) => {
                 self.ages.forget(place);
-                if self.members.kill(place)? {
+                if self.members.kill(place) {
                     Did::Killed
                 } else {
                     Did::Nothing
                 }
             }
             Action::Wipe(place) => {
-                let runs = self.members.kill(place)?;
+                let runs = self.members.kill(place);
                 self.ages.forget(place);
                 if !runs && !self.members.has_data(place) {
                     return Ok((Did::Nothing, None));
@@ -535,7 +535,7 @@ impl Real {
                 self.write_everywhere(leader).await?;
             }
         }
-        let running: BTreeSet<Place> = self.members.running()?.into_iter().collect();
+        let running: BTreeSet<Place> = self.members.running().into_iter().collect();
         for place in &running {
             self.booted.extend(self.owner.get(place));
         }

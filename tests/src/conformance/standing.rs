@@ -76,7 +76,7 @@ impl Standing {
 }
 
 /// etcd lost a race with itself: a message that it tried to send before a cut was healed failed after the streams to
-/// that peer were made anew, and marked the peer inactive; nothing marks it active again while the streams last. What
+/// that peer were recreated, and marked the peer inactive; nothing marks it active again while the streams last. What
 /// such a cluster answers depends on which message that was, so that the script is run again.
 #[derive(Debug)]
 pub struct Raced(pub String);

@@ -23,6 +23,11 @@ pub fn most_repetitions(scripts: usize) -> usize {
     2.max(scripts / 20)
 }
 
+/// How often the machine may disturb a cluster in all: in 200 scripts that was seen once.
+pub fn most_disturbed(scripts: usize) -> usize {
+    8.max(scripts / 10)
+}
+
 /// One script to run.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -53,10 +58,12 @@ impl Outcome {
             "scripts were run again {} times because etcd took a peer in reach for lost; at most {most} are taken for chance",
             self.raced
         );
-        // A pause of the machine hits every cluster that runs; but on average no script may need a second run.
+        // A pause of the machine hits every cluster that runs.
+        let most = most_disturbed(scripts);
         assert!(
-            self.disturbed <= scripts,
-            "{scripts} scripts were run again {} times because leaders or connections changed by themselves",
+            self.disturbed <= most,
+            "{scripts} scripts were run again {} times because leaders or connections changed by themselves; at most {most} \
+             are taken for chance",
             self.disturbed
         );
     }
@@ -69,9 +76,9 @@ pub fn run(cases: &[Case], at_once: usize) -> Outcome {
     std::thread::scope(|scope| {
         for _ in 0..at_once.min(cases.len()) {
             scope.spawn(|| {
+                // Kept to the end: given back between two scripts, it would be taken again before others saw it free.
+                let _slot = ClusterSlot::acquire();
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // A worker never waits for a second one while it holds one.
-                    let _slot = ClusterSlot::acquire();
                     let began = Instant::now();
                     let wrong = one(case, &outcome);
                     let word = if wrong.is_some() { "DIFFERS" } else { "same" };

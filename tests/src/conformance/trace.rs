@@ -129,7 +129,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Everything in which the model's trace is not the real one; only the first step that differs is told, because
+/// Everything in which the model's trace is not the real one; only the first step that differs is reported, because
 /// what follows it follows from it.
 pub fn differences(real: &Trace, model: &Trace) -> Vec<String> {
     for (n, (real, model)) in real.steps.iter().zip(&model.steps).enumerate() {

@@ -9,7 +9,7 @@ const POD_SUFFIX: &str = "bcdfghjklmnpqrstvwxz2456789";
 const ANYTHING: &str = "…";
 
 /// How what is printed differs from what is shown; `None` if it does not. Empty lines do not count, and faults (`* …`)
-/// come in any order, as an API server tells them.
+/// come in any order, as an API server lists them.
 pub fn difference<'a>(shown: impl IntoIterator<Item = &'a str>, printed: &str) -> Option<String> {
     let shown = in_order(shown);
     let printed = in_order(printed.lines());

@@ -1,6 +1,6 @@
 //! The one Kubernetes of this machine, with the operator of this checkout running in it under its own rights.
 //!
-//! In: what `make tools-kube` and `make image` left. Out: kubectl, and for whoever holds a [`Guard`] an operator that is
+//! In: what `make tools-kube` and `make image` left. Out: kubectl, and for the holder of a [`Guard`] an operator that is
 //! installed and ready. Never: a bed taken down here, for other test programs follow on it; nor one that is changed for
 //! a test while another has it alone.
 
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::lax;
 use super::locks::{Guard, Locks};
+use super::look::{look, write};
 use super::{PATIENCE, said, until};
 use crate::cluster::binary;
 use crate::etcd;
@@ -90,7 +91,7 @@ fn is_installed(deployment: &Value, build: &str) -> bool {
 }
 
 impl Bed {
-    /// A handle to the bed. It is there, with the operator in it, for whoever holds a guard.
+    /// A handle to the bed. It is there, with the operator in it, for the holder of a guard.
     pub fn get() -> &'static Bed {
         static BED: OnceLock<Bed> = OnceLock::new();
         BED.get_or_init(|| {
@@ -230,6 +231,9 @@ impl Bed {
 
     /// The same, asked once.
     pub fn try_json(&self, args: &[&str]) -> Result<Option<Value>, String> {
+        if let Some(answer) = look(&self.dir.join("api.sock"), args) {
+            return answer;
+        }
         let output = self.kubectl(&[&["get", "-o", "json", "--ignore-not-found"], args].concat());
         if !output.status.success() {
             return Err(said(&output));
@@ -239,6 +243,23 @@ impl Bed {
         }
         let value = serde_json::from_slice(&output.stdout);
         value.map(Some).map_err(|e| e.to_string())
+    }
+
+    /// Creates an object below this path of the API server.
+    pub fn create(&self, path: &str, object: &Value) {
+        let created = write(
+            &self.dir.join("api.sock"),
+            ("POST", "application/json"),
+            path,
+            object,
+        );
+        created.unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// Changes the object at this path of the API server by a merge patch.
+    pub fn merge(&self, path: &str, patch: &Value) {
+        let how = ("PATCH", "application/merge-patch+json");
+        write(&self.dir.join("api.sock"), how, path, patch).unwrap_or_else(|why| panic!("{why}"));
     }
 
     fn image(&self) -> PathBuf {
@@ -284,7 +305,7 @@ impl Bed {
         self.await_webhook();
     }
 
-    /// Does the API server ask the operator, and believe it? Then a fault of the schema and one of the rules are told
+    /// Does the API server ask the operator, and believe it? Then a fault of the schema and one of the rules are reported
     /// together, which it never does by itself.
     pub fn is_judged(&self) -> bool {
         self.unjudged().is_none()

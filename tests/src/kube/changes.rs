@@ -6,7 +6,7 @@ use super::cluster::{KubeCluster, members};
 use super::tls::secret_value;
 use super::traffic::Traffic;
 
-/// What is told of a member that comes, and of one that goes.
+/// What is reported of a member that comes, and of one that goes.
 const RESIZE_EVENTS: [&str; 5] = [
     "PeerCreated",
     "MemberAdded",
@@ -43,7 +43,7 @@ pub fn resize(
     assert_eq!(cluster.cluster_id(), id, "the same cluster all the while");
 }
 
-/// Each of these members was told of when it came, and when it went.
+/// Each of these members had an event when it came, and when it went.
 pub fn await_resize_events(cluster: &KubeCluster<'_>, names: &[&str]) {
     for name in names {
         for reason in RESIZE_EVENTS {

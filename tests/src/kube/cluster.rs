@@ -200,12 +200,11 @@ impl<'a> KubeCluster<'a> {
 
     /// The id of the cluster itself, from etcd.
     pub fn cluster_id(&self) -> String {
-        self.namespace
-            .wait_for(&format!("{}: its id told", self.name), || {
-                let output = self.etcdctl(&["member", "list", "-w", "json"]);
-                let told: Value = serde_json::from_slice(&output.stdout).ok()?;
-                Some(told["header"]["cluster_id"].to_string())
-            })
+        self.namespace.wait_for(&format!("{}: its id", self.name), || {
+            let output = self.etcdctl(&["member", "list", "-w", "json"]);
+            let reported: Value = serde_json::from_slice(&output.stdout).ok()?;
+            Some(reported["header"]["cluster_id"].to_string())
+        })
     }
 
     /// The uid of a member's pod.

@@ -1,4 +1,4 @@
-//! An operator that is killed each time it has told of something it did: between one step of a change and the next.
+//! An operator that is killed each time it has reported something it did: between one step of a change and the next.
 //!
 //! In: a change that is about to be asked for. Out: the kinds of steps after which one died. Never: a kill that is counted
 //! although the change was over, or that met an operator which did not act.
@@ -24,7 +24,7 @@ const BEGINS: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(300);
 /// Between two looks for a process.
 const SOON: Duration = Duration::from_millis(20);
-/// Which event it is, how often it was told, and of what kind it is.
+/// Which event it is, how often it was reported, and of what kind it is.
 const LINE: &str = "jsonpath={.metadata.uid} {.series.count}|{.reason}{\"\\n\"}";
 
 /// Watches the events of a cluster from before a change on, with its finger on the operator that acts.
@@ -38,7 +38,7 @@ pub struct Kills<'a> {
 }
 
 impl<'a> Kills<'a> {
-    /// Begins to watch. What was told so far does not count.
+    /// Begins to watch. What was reported so far does not count.
     pub fn on(cluster: &'a KubeCluster<'a>) -> Kills<'a> {
         let bed = cluster.namespace.bed();
         let about = format!(
@@ -85,7 +85,7 @@ impl<'a> Kills<'a> {
         kills
     }
 
-    /// Kills the operator at every kind of event that was not told of before in this change, until all is as wanted.
+    /// Kills the operator at every kind of event that was not reported before in this change, until all is as wanted.
     /// Gives the kinds at which one died that had not finished.
     pub fn through(mut self, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
         let began = Instant::now();

@@ -42,7 +42,7 @@ impl NoRules {
             .concat(),
         );
         NoRules {
-            definition: anew(definition),
+            definition: without_identity(definition),
             bed,
         }
     }
@@ -72,7 +72,7 @@ impl NoWebhook {
         };
         for kind in CONFIGURATIONS {
             let configuration = bed.json(&[kind, CONFIGURATION]).expect("a configuration");
-            guard.configurations.push(anew(configuration));
+            guard.configurations.push(without_identity(configuration));
             bed.must(&["delete", kind, CONFIGURATION]);
         }
         guard
@@ -98,7 +98,7 @@ impl Drop for NoWebhook {
 }
 
 /// The object as it can be put back.
-fn anew(mut object: Value) -> Value {
+fn without_identity(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().expect("metadata");
     metadata.remove("resourceVersion");
     metadata.remove("uid");

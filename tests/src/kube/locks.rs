@@ -14,8 +14,8 @@ use rustix::fs::{FlockOperation, flock};
 
 /// Longer than all tests that run when one begins to wait take together.
 const PATIENCE: Duration = Duration::from_secs(12 * 60);
-/// A wait that is longer is told of.
-const TOLD_AFTER: Duration = Duration::from_secs(20);
+/// A wait that is longer is reported.
+const REPORTED_AFTER: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The lock files of one bed.
@@ -38,7 +38,7 @@ impl Locks {
         Locks { dir: dir.into() }
     }
 
-    /// For whoever starts the bed or installs into it.
+    /// To start the bed, or install into it.
     pub(super) fn setup(&self) -> Guard {
         self.take("setup", FlockOperation::NonBlockingLockExclusive, PATIENCE)
     }
@@ -66,7 +66,7 @@ impl Locks {
         });
         let file = file.unwrap_or_else(|e| panic!("lock file {}: {e}", path.display()));
         let began = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         loop {
             match flock(&file, how) {
                 Ok(()) => return Guard { _file: file },
@@ -80,8 +80,8 @@ impl Locks {
                 path.display(),
                 holders(&file)
             );
-            if waited > TOLD_AFTER && !told {
-                told = true;
+            if waited > REPORTED_AFTER && !reported {
+                reported = true;
                 println!("waiting for {}, held by:\n{}", path.display(), holders(&file));
             }
             std::thread::sleep(PAUSE);

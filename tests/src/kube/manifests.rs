@@ -29,6 +29,30 @@ fn wrong() -> Vec<(String, &'static [&'static str])> {
             &["3.6 is not in dotted-tri format"],
         ),
         (good.replace("name: c", "name: 1c"), &["begin"]),
+        (
+            good.clone() + "  quota: 1Ki\n",
+            &["at least 1Mi and less than 8Ei"],
+        ),
+        (
+            good.clone() + "  quota: 8Ei\n",
+            &["at least 1Mi and less than 8Ei"],
+        ),
+        (
+            good.clone() + "  options: {maxRequestBytes: 1Ki}\n",
+            &["at least 4Ki"],
+        ),
+        (
+            good.clone() + "  options: {maxRequestBytes: 1Gi}\n",
+            &["at most 256Mi"],
+        ),
+        (
+            good.clone() + "  options: {autoCompactionRetention: soon}\n",
+            &["a time such as 1h or 30m"],
+        ),
+        (
+            good.clone() + "  options: {autoCompactionRetention: 2562048}\n",
+            &["at most 2562047h"],
+        ),
     ]
 }
 

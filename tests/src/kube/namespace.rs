@@ -132,15 +132,15 @@ impl Namespace {
         loop {
             let before = self.bed.webhook_passed_over();
             let output = ask();
-            let told = said(&output);
-            let missing = words.iter().find(|word| !told.contains(**word));
+            let reported = said(&output);
+            let missing = words.iter().find(|word| !reported.contains(**word));
             if !output.status.success() && missing.is_none() {
-                return told;
+                return reported;
             }
             let asked = self.bed.webhook_passed_over() == before;
             assert!(
                 !asked && began.elapsed() < super::PATIENCE,
-                "let in, or without {missing:?}: {told}\n(the webhook was asked: {asked})"
+                "let in, or without {missing:?}: {reported}\n(the webhook was asked: {asked})"
             );
             undo();
         }
@@ -165,7 +165,7 @@ impl Namespace {
         self.items(&["events", "--field-selector", &format!("reason={reason}")])
     }
 
-    /// All there is to see: for whoever reads why a test failed.
+    /// All there is to see, for the reader of a test that failed.
     pub fn picture(&self) -> String {
         let mut parts = vec![format!("--- the operator ---\n{}", self.bed.operator_log(60))];
         let mut show = |args: &[&str]| {

@@ -31,15 +31,15 @@ pub fn of_container(pod: &Value, container: &str) -> Vec<Pid> {
     pids.filter(|pid| runs(*pid)).collect()
 }
 
-/// The processes that were told in their environment that their pod is called so: known sooner than the API server knows
+/// The processes whose environment says that their pod is called so: known sooner than the API server knows
 /// of their container.
 pub fn of_pod_called(pod: &str) -> Vec<Pid> {
-    let told = format!("POD_NAME={pod}");
+    let reported = format!("POD_NAME={pod}");
     let processes = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
     let pids = processes.filter_map(|e| {
         let pid: i32 = e.file_name().to_str()?.parse().ok()?;
         let environment = std::fs::read(e.path().join("environ")).ok()?;
-        let inside = environment.split(|b| *b == 0).any(|v| v == told.as_bytes());
+        let inside = environment.split(|b| *b == 0).any(|v| v == reported.as_bytes());
         inside.then(|| Pid::from_raw(pid)).flatten()
     });
     pids.filter(|pid| runs(*pid)).collect()

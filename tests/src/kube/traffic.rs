@@ -1,6 +1,6 @@
 //! Clients of a cluster in Kubernetes that write down every answer, whatever becomes of its pods.
 //!
-//! They ask the client Service and every pod by its address. A pod that is made anew has another address, so a thread
+//! They ask the client Service and every pod by its address. A pod that is recreated has another address, so a thread
 //! looks for pods all the while; and for the client's Secret, as a pod does that has it mounted.
 
 use std::sync::Arc;

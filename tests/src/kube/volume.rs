@@ -63,6 +63,17 @@ pub fn swap(cluster: &KubeCluster<'_>, one: &str, other: &str) {
     }
 }
 
+/// Takes the volume of the claim `name` away and puts an empty one in its place, from the next pod on. An etcd that runs goes
+/// on in the one that was taken, so that all it acknowledged is there.
+pub fn take_away(cluster: &KubeCluster<'_>, name: &str) -> PathBuf {
+    let directory = directory(cluster, name);
+    let taken = directory.with_extension("taken");
+    std::fs::rename(&directory, &taken)
+        .and_then(|()| std::fs::create_dir(&directory))
+        .unwrap_or_else(|e| panic!("take {} away: {e}", directory.display()));
+    taken
+}
+
 /// A copy of the volume of the claim `name`, as a snapshot of the storage takes one while it is in use.
 pub fn snapshot(cluster: &KubeCluster<'_>, name: &str) -> PathBuf {
     let directory = directory(cluster, name);

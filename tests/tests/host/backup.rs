@@ -14,7 +14,7 @@ use quorate_tests::backup::reference::{Point, now};
 use quorate_tests::backup::trio::Trio;
 use quorate_tests::backup::work::Work;
 use quorate_tests::cluster::{Cluster, kill_member};
-use quorate_tests::etcd::{self, Fault, Proxy, StoreKind, StoreServer};
+use quorate_tests::etcd::{self, Fault, Proxy, StoreKind, StoreServer, await_that};
 use quorate_wire::etcdserverpb::{LeaseLeasesRequest, LeaseLeasesResponse};
 use serde_json::Value;
 
@@ -182,11 +182,14 @@ fn every_point_comes_back_whatever_happens() {
     work.end();
     let leader = trio.client(trio.leader());
     // Leases that run out would break it.
-    let leases: LeaseLeasesResponse = leader.call("Lease/LeaseLeases", LeaseLeasesRequest {});
-    for lease in leases.leases {
-        leader.revoke_if_there(lease.id);
-    }
-    let quiet = Point::ask(&leader, true).expect("a quiet cluster answers");
+    await_that("no lease is left", PATIENCE, || {
+        let listed = leader.try_call("Lease/LeaseLeases", LeaseLeasesRequest {});
+        listed.and_then(|listed: LeaseLeasesResponse| {
+            let mut leases = listed.leases.iter();
+            leases.try_for_each(|lease| leader.try_revoke(lease.id))
+        })
+    });
+    let quiet = await_that("a quiet cluster answers", PATIENCE, || Point::ask(&leader, true));
     let list = await_end(&url, quiet.revision, &agent);
     // The archive knows the time of a change only by when the agent took it in.
     let quiet_since = now();
@@ -195,7 +198,9 @@ fn every_point_comes_back_whatever_happens() {
     }
     let quiet_at = quiet_since + 3500;
     // One more change, so that the archive learns how long it was quiet.
-    let last = trio.client(trio.leader()).put(b"/last", b"word");
+    let last = await_that("one more change is written", PATIENCE, || {
+        trio.client(trio.leader()).try_put(b"/last", b"word")
+    });
     await_end(&url, last, &agent);
     agent.kill();
     stop.store(true, Ordering::Relaxed);
@@ -344,10 +349,10 @@ fn a_restored_cluster_goes_on_in_the_same_archive() {
         .flag("--initial-cluster-token=stranger")
         .serve();
     let output = backup(&["run", &url, "--endpoints", &stranger.addresses().client]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains("is that of cluster"), "{told}");
-    assert_eq!(json(&["list", &url])["timelines"], timelines, "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{reported}");
+    assert!(reported.contains("is that of cluster"), "{reported}");
+    assert_eq!(json(&["list", &url])["timelines"], timelines, "{reported}");
 }
 
 /// `quorate up` takes backups as its manifest says, through the death of the agent and of the supervisor.

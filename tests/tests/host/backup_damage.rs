@@ -188,8 +188,8 @@ fn damage_is_found_and_never_restored() {
         println!("{number}: {damage:?}");
         if damage.inflict() {
             let output = backup(&["verify", &url(&damaged), "--level", "read"]);
-            let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            assert!(!output.status.success(), "{damage:?} was not found:\n{told}");
+            let reported = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(!output.status.success(), "{damage:?} was not found:\n{reported}");
         }
         for _ in 0..3 {
             let point = &points[chance.usize(..points.len())];

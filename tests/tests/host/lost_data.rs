@@ -53,7 +53,7 @@ fn a_member_whose_data_is_deleted_comes_back_under_a_new_id_and_nothing_is_lost(
     let torture = Torture::start(&cluster);
     for (n, (what, part)) in WIPES.iter().enumerate().take(3) {
         let before = cluster.await_ready(3, &version);
-        // The first member first: it is the one that older operators start anew as a cluster of its own.
+        // The first member first: it is the one that older operators start as a new cluster of its own.
         let victim = before.members[n % 2].clone();
         torture.during(&format!("{what} of {} deleted", victim.name), || {
             wipe(&victim.data_dir, part);
@@ -118,10 +118,10 @@ fn a_wiped_first_member_never_forms_a_second_cluster() {
     }
 }
 
-/// Killed at any moment of the very first start, then wiped: blocked or healed, never begun anew over what may have
+/// Killed at any moment of the very first start, then wiped: blocked or healed, never started over on what may have
 /// served.
 #[test]
-fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
+fn a_first_member_wiped_while_the_cluster_forms_never_starts_over() {
     let version = etcd::newest("3.6");
     for replicas in [1u32, 3] {
         let delays: &[u64] = if in_full() {
@@ -154,7 +154,7 @@ fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
                 "{replicas} members, killed after {delay_ms} ms: had data {had_data}, wiped {served}, blocked {blocked}"
             );
             if served && replicas == 1 {
-                assert!(blocked, "the only member was wiped and began anew");
+                assert!(blocked, "the only member was wiped and started over");
             }
             if !served {
                 assert!(!blocked, "nothing had been written, and it does not start");
@@ -165,9 +165,9 @@ fn a_first_member_wiped_while_the_cluster_forms_never_begins_anew() {
 }
 
 /// etcd that is killed between making its log and its first write never serves again, for it then knows of no members.
-/// It has promised nothing to anyone either, so quorate sets that log aside and starts it anew.
+/// It has promised nothing to anyone either, so quorate sets that log aside and starts it over.
 #[test]
-fn a_cluster_killed_at_birth_is_started_anew() {
+fn a_cluster_killed_at_birth_is_started_over() {
     let version = etcd::newest("3.6");
     for replicas in [1u32, 3] {
         let mut cluster = Cluster::new(replicas, &version);
@@ -207,7 +207,7 @@ fn the_only_member_wiped_blocks_and_its_data_put_back_heals() {
     std::fs::rename(data, &away).expect("the directory can be moved");
     let blocked = cluster.await_status("blocked", |s| s.blocks.iter().any(|b| b.reason == "QuorumLost"));
     assert!(
-        blocked.blocks[0].detail.contains("nothing is started anew"),
+        blocked.blocks[0].detail.contains("no new cluster is started"),
         "{:?}",
         blocked.blocks
     );

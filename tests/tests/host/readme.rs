@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
+use quorate_testkit::DefaultPorts;
 use quorate_tests::cluster::{PATIENCE, binary};
 use quorate_tests::etcd::{self, ClusterSlot, await_that};
 
@@ -87,7 +88,7 @@ fn run_shown(run: &mut Command, command: &[String], lines: &[String]) -> Result<
 
 #[test]
 fn the_tour_is_true() {
-    let _slot = ClusterSlot::acquire();
+    let (_ports, _slot) = (DefaultPorts::acquire(), ClusterSlot::acquire());
     // Its members are one version for all of the tour, so that roles and health are all that may differ.
     let root = tempfile::tempdir().expect("a temporary directory");
     let quorate = |args: &[String]| {
@@ -99,16 +100,23 @@ fn the_tour_is_true() {
             .stdin(Stdio::null());
         command
     };
+    let log = root.path().with_extension("log");
+    let printed = std::fs::File::create(&log).expect("a log");
     let mut up = Up(quorate(&["up".to_owned()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stdout(printed.try_clone().expect("another handle"))
+        .stderr(printed)
         .spawn()
         .expect("it starts"));
     let tour = shown();
     assert!(tour.len() >= 6, "the README shows {} commands", tour.len());
     for (number, Shown { command, lines }) in tour.into_iter().enumerate() {
         assert_eq!(command[0], "quorate");
-        let run = || run_shown(&mut quorate(&command[1..]), &command, &lines);
+        let run = || {
+            run_shown(&mut quorate(&command[1..]), &command, &lines).map_err(|why| {
+                let log = std::fs::read_to_string(&log).unwrap_or_default();
+                format!("{why}\n`quorate up` printed:\n{log}")
+            })
+        };
         if number == 0 {
             // What it shows is true once the members have started.
             await_that("the first lines of the tour are printed", PATIENCE, run);

@@ -15,7 +15,7 @@ fn at_rest(name: &str) -> String {
 }
 
 #[test]
-fn faults_of_every_sort_are_told_in_one_refusal_and_what_is_right_is_let_in() {
+fn faults_of_every_sort_are_reported_in_one_refusal_and_what_is_right_is_let_in() {
     let namespace = Namespace::new("webhook");
     let wrong = json!({
         "apiVersion": "etcd.improbable.io/v1alpha1",
@@ -43,8 +43,8 @@ fn faults_of_every_sort_are_told_in_one_refusal_and_what_is_right_is_let_in() {
         "* spec.podTemplate.metadata: Invalid value: \"etcd.improbable.io/x\"",
         "* spec.options",
     ];
-    let told = namespace.refusal(&faults, || namespace.try_apply(&wrong.to_string(), &[]), clean);
-    println!("{told}");
+    let reported = namespace.refusal(&faults, || namespace.try_apply(&wrong.to_string(), &[]), clean);
+    println!("{reported}");
     let peer = json!({
         "apiVersion": "etcd.improbable.io/v1alpha1",
         "kind": "EtcdPeer",

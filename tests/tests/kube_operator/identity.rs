@@ -9,7 +9,7 @@ use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::traffic::Traffic;
 use quorate_tests::kube::{said, stays, volume};
 
-/// With the ids of the original it would enter its cluster, and mix what both were told.
+/// With the ids of the original it would enter its cluster, and mix what both have.
 #[test]
 fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_gone() {
     let version = etcd::newest("3.6");
@@ -50,9 +50,9 @@ fn copies_of_volumes_under_another_name_start_nothing_also_when_the_original_is_
         (original.value("key"), original.value("crossed")),
         ("value".into(), String::new())
     );
-    // A new name for data that is there: told as what it is, and still started by nobody.
+    // A new name for data that is there: reported as what it is, and still started by nobody.
     namespace.must(&["delete", "etcdcluster", "e", "--wait=true"]);
-    copy.wait_for("the former name told as one that is gone", |c| {
+    copy.wait_for("the former name reported as one that is gone", |c| {
         let blocked = condition(c, "Blocked").map(|blocked| text(&blocked["message"]));
         blocked.is_some_and(|message| message.contains("/e/e-") && message.contains("renamed or deleted"))
     });
@@ -92,7 +92,7 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
         swap();
         let message = cluster.await_condition("Blocked", "True", "ForeignData");
         assert!(message.contains(&format!("{}/c/c-", namespace.name)), "{message}");
-        cluster.wait_for("the two told as swapped", |c| {
+        cluster.wait_for("the two reported as swapped", |c| {
             let blocked = condition(c, "Blocked").map(|blocked| text(&blocked["message"]));
             blocked.is_some_and(|message| message.contains("swapped"))
         });
@@ -104,8 +104,7 @@ fn swapped_and_cloned_volumes_start_nothing_and_serve_again_where_they_belong() 
         assert_eq!(members(&after), members(&before));
     });
     traffic.during("cloned", || {
-        let own = volume::snapshot(&cluster, "c-1");
-        volume::wipe(&cluster, "c-1");
+        let own = volume::take_away(&cluster, "c-1");
         volume::copy_in_use(&cluster, "c-0", "c-1");
         cluster.kill_pods(&peer_selector("c-1"));
         let message = cluster.await_condition("Blocked", "True", "ForeignData");

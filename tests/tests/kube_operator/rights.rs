@@ -97,7 +97,7 @@ fn used(bed: &Bed) -> Result<Rights, String> {
     Ok(asked.collect())
 }
 
-/// Clusters whose objects are others' already, and one whose certificates are missing: read by name, and told.
+/// Clusters whose objects are others' already, and one whose certificates are missing: read by name, and reported.
 fn meet_others(namespace: &Namespace, version: &str) {
     namespace.apply(OTHERS);
     for (name, replicas) in [

@@ -60,10 +60,10 @@ fn only_clients_with_a_certificate_are_served_and_a_ca_rotation_loses_no_write()
         answers_as_peer(&cluster, "c-0", &shows(issued.cert, issued.key)),
         "one whom their CA signed for is"
     );
-    let told = metrics(&cluster, "c-0");
+    let reported = metrics(&cluster, "c-0");
     assert!(
-        told.starts_with("HTTP/1.1 200") && told.contains("\netcd_server_has_leader 1"),
-        "{told}"
+        reported.starts_with("HTTP/1.1 200") && reported.contains("\netcd_server_has_leader 1"),
+        "{reported}"
     );
     // A change of encryption under members that run is refused.
     let off = cluster.patch(&serde_json::json!({"tls": {"enabled": false}}));

@@ -6,7 +6,7 @@ use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::said;
 use serde_json::{Value, json};
 
-/// etcd refuses writes then, and nothing else tells of it.
+/// etcd refuses writes then, and nothing else shows it.
 #[test]
 fn an_alarm_is_a_condition_and_a_warning_until_it_is_taken_back() {
     let version = etcd::newest("3.6");
@@ -69,7 +69,10 @@ fn with_authentication_enabled_it_says_what_it_needs_and_goes_on_with_the_passwo
     assert!(patched.status.success(), "{}", said(&patched));
     cluster.await_ready(2, &version);
     let picture = namespace.picture();
-    assert!(!picture.contains("hunter2"), "the password is told: {picture}");
+    assert!(
+        !picture.contains("hunter2"),
+        "the password is reported: {picture}"
+    );
 }
 
 /// With too little memory etcd is killed whenever it starts. Nobody can know that before. With another number of threads

@@ -1,4 +1,4 @@
-//! Places in which a right manifest cannot run: told, and mended by what was missing.
+//! Places in which a right manifest cannot run: reported, and mended by what was missing.
 
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
@@ -28,7 +28,7 @@ impl Drop for Outside {
 }
 
 #[test]
-fn a_pod_without_a_node_and_a_claim_without_a_class_are_told_and_mended_by_what_was_missing() {
+fn a_pod_without_a_node_and_a_claim_without_a_class_are_reported_and_mended_by_what_was_missing() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("nowhere");
     let label = format!("quorate.test/{}", namespace.name);
@@ -42,11 +42,11 @@ fn a_pod_without_a_node_and_a_claim_without_a_class_are_told_and_mended_by_what_
     );
     let unbound = namespace.create("classless", &yaml);
     for (cluster, word) in [(&unscheduled, "node"), (&unbound, "PersistentVolumeClaim")] {
-        let told = namespace.wait_for("why its pod is not there", || {
+        let reported = namespace.wait_for("why its pod is not there", || {
             let message = cluster.await_condition("Ready", "False", "Preparing");
             message.contains(word).then_some(message)
         });
-        println!("{}: {told}", cluster.name);
+        println!("{}: {reported}", cluster.name);
     }
     let bed = namespace.bed();
     let node = bed.must(&["get", "nodes", "-o", "name"]);

@@ -43,7 +43,7 @@ fn a_cluster_serves_and_a_change_is_finished_although_the_api_server_was_away() 
         bed.await_operator();
         let after = cluster.await_ready(3, &version);
         assert_eq!(members(&after), members(&before));
-        assert_eq!(cluster.pod_uids(3), pods, "no pod was made anew");
+        assert_eq!(cluster.pod_uids(3), pods, "no pod was recreated");
     });
     traffic.during("the API server away in the middle of a change", || {
         cluster.scale(1);

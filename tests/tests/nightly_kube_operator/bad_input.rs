@@ -1,4 +1,4 @@
-//! Manifests that slipped past the rules: told, and nothing is harmed.
+//! Manifests that slipped past the rules: reported, and nothing is harmed.
 
 use quorate_tests::etcd;
 use quorate_tests::kube::bed::Bed;
@@ -20,7 +20,7 @@ fn patch_until_let_in(
 }
 
 #[test]
-fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
+fn what_slipped_past_the_rules_is_reported_and_the_cluster_is_kept_as_it_was() {
     let bed = Bed::get();
     let _alone = bed.alone();
     let version = etcd::newest("3.6");
@@ -33,7 +33,7 @@ fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
     let no_rules = NoRules::begin(bed);
     let spec = json!({"version": "foo", "storage": {"volumeClaimTemplate": {"storageClassName": null}}});
     patch_until_let_in(&namespace, &cluster, &spec);
-    let invalid = cluster.wait_for("told what is wrong", |c| {
+    let invalid = cluster.wait_for("a report of what is wrong", |c| {
         condition(c, "Ready").is_some_and(|r| r["reason"] == "Invalid" && r["status"] == "False")
     });
     let message = text(&condition(&invalid, "Ready").expect("a condition")["message"]);
@@ -52,7 +52,7 @@ fn what_slipped_past_the_rules_is_told_and_the_cluster_is_kept_as_it_was() {
         id.is_some() && id != member_id(&before, "c-2") && c["status"]["readyReplicas"] == 3
     });
     let ready = condition(&healed, "Ready").expect("a condition");
-    assert_eq!(text(&ready["reason"]), "Invalid", "it is still told");
+    assert_eq!(text(&ready["reason"]), "Invalid", "it is still reported");
 
     // One that never had a manifest without faults is not begun.
     namespace.apply(&manifest("d", 1, "foo"));

@@ -37,7 +37,7 @@ fn a_copy_of_a_volume_in_another_cluster_that_serves_starts_nothing_and_costs_ne
     assert_eq!(members(&from.await_ready(1, &version)), members(&before));
 }
 
-/// There is nobody to copy from: whoever put it back says whether it goes on from there.
+/// There is nobody to copy from: the user who put it back says whether it goes on from there.
 #[test]
 fn the_only_member_goes_on_from_a_volume_that_was_put_back_when_its_user_agrees() {
     let version = etcd::newest("3.6");

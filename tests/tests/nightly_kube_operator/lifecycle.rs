@@ -89,27 +89,27 @@ fn first_log(cluster: &KubeCluster<'_>, member: &str) -> std::path::PathBuf {
     logs.into_iter().next().expect("a log")
 }
 
-/// A new cluster that cannot start as it was asked for: told, and a patch is all it takes. No option that is let through
+/// A new cluster that cannot start as it was asked for: reported, and a patch is all it takes. No option that is let through
 /// is one that etcd refuses; what becomes of a first start that etcd ends at once is in `crates/cli/tests/in_pod/`.
 #[test]
-fn a_first_start_that_cannot_be_is_told_and_mended_by_a_patch() {
+fn a_first_start_that_cannot_be_is_reported_and_mended_by_a_patch() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("first");
     let image = namespace.create("image", &manifest("image", 1, "3.6.999"));
-    let told = namespace.wait_for("why the pod does not start", || {
-        let told = image.await_condition("Ready", "False", "Preparing");
-        (told.contains("Image") || told.contains("Pull")).then_some(told)
+    let reported = namespace.wait_for("why the pod does not start", || {
+        let reported = image.await_condition("Ready", "False", "Preparing");
+        (reported.contains("Image") || reported.contains("Pull")).then_some(reported)
     });
-    println!("told: {told}");
+    println!("reported: {reported}");
     image.set_version(&version);
     image.await_ready(1, &version);
     image.put("key", "value");
     assert_eq!(image.value("key"), "value");
 }
 
-/// Every pod is held at once: what is not there is told, and nothing that is known is forgotten.
+/// Every pod is held at once: what is not there is reported, and nothing that is known is forgotten.
 #[test]
-fn members_that_do_not_answer_are_told_and_not_forgotten() {
+fn members_that_do_not_answer_are_reported_and_not_forgotten() {
     let version = etcd::newest("3.6");
     let namespace = Namespace::new("held");
     let cluster = namespace.create("c", &manifest("c", 3, &version));
@@ -121,7 +121,7 @@ fn members_that_do_not_answer_are_told_and_not_forgotten() {
         .flat_map(|p| process::of_container(p, "etcd"))
         .collect();
     let held = process::Held::all(&pids);
-    let now = cluster.wait_for("told that there is no quorum", |c| {
+    let now = cluster.wait_for("a report that there is no quorum", |c| {
         let no_quorum = |c: &Value| c["status"] == "False" && c["reason"] == "NoQuorum";
         condition(c, "Quorate").is_some_and(no_quorum)
     });
@@ -134,5 +134,5 @@ fn members_that_do_not_answer_are_told_and_not_forgotten() {
     drop(held);
     let after = cluster.await_ready(3, &version);
     assert_eq!(members(&after), members(&before));
-    assert_eq!(cluster.pod_uids(3), pods, "no pod was made anew");
+    assert_eq!(cluster.pod_uids(3), pods, "no pod was recreated");
 }

@@ -20,7 +20,7 @@ fn no_acknowledged_write_is_lost_from_three_to_five_and_back() {
     await_resize_events(&cluster, &["c-3", "c-4"]);
 }
 
-/// The operator that acts is killed each time it has told of another kind of step, and the next goes on from there. Every
+/// The operator that acts is killed each time it has reported another kind of step, and the next goes on from there. Every
 /// moment between two of its requests is tried by the simulator (`crates/sim/tests/kube.rs`).
 #[test]
 fn a_resize_whose_operator_is_killed_between_its_steps_is_done_all_the_same() {

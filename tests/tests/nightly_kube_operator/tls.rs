@@ -33,7 +33,7 @@ fn a_cluster_made_again_keeps_its_ca() {
     assert_eq!(secret_value(&namespace, "c-ca", "ca.crt"), ca);
 }
 
-/// A certificate that was lost is made anew, and shown by the member without a restart.
+/// A certificate that was lost is recreated, and shown by the member without a restart.
 #[test]
 fn renewed_certificates_are_shown_by_members_that_go_on_running() {
     let version = etcd::newest("3.6");
@@ -42,10 +42,7 @@ fn renewed_certificates_are_shown_by_members_that_go_on_running() {
     cluster.await_ready(3, &version);
     let running = cluster.pod_uids(3);
     let before = shown_certificate(&cluster, "c-1");
-    assert!(
-        before.is_some(),
-        "a member shows a certificate to whoever connects"
-    );
+    assert!(before.is_some(), "a member shows a certificate to any client");
     namespace.must(&["delete", "secret", "c-1-tls"]);
     namespace.wait_for("another certificate shown", || {
         shown_certificate(&cluster, "c-1").filter(|now| Some(now) != before.as_ref())
@@ -335,8 +332,8 @@ fn a_member_that_is_lost_while_secrets_are_refused_is_replaced() {
         said(&made).contains("exceeded quota").then_some(())
     });
     namespace.must(&["delete", "secret", "c-ca"]);
-    let told = cluster.await_condition("Blocked", "True", "Certificates");
-    assert!(told.contains("exceeded quota"), "{told}");
+    let reported = cluster.await_condition("Blocked", "True", "Certificates");
+    assert!(reported.contains("exceeded quota"), "{reported}");
     namespace.must(&["delete", "persistentvolumeclaim", "c-1", "--wait=false"]);
     cluster.kill_pods("etcd.improbable.io/peer-name in (c-1,c-2)");
     cluster.wait_for("c-1 under a new id, and three members that serve", |c| {

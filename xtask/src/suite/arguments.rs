@@ -3,7 +3,7 @@
 use crate::Result;
 
 pub const HELP: &str = "usage: cargo xtask suite TIER [options] [WORD...]
-  TIER         test, e2e-host, e2e-kube, nightly-host, nightly-kube
+  TIER         test, e2e-host, e2e-kube, nightly-kube
   WORD         only tests whose full title contains one of these words
   --jobs N     so many at once (default: twice the number of cores)
   --rounds N   each test N times (default 1)
@@ -18,7 +18,6 @@ pub enum Tier {
     Test,
     E2eHost,
     E2eKube,
-    NightlyHost,
     NightlyKube,
 }
 
@@ -82,7 +81,6 @@ fn tier_named(name: &str) -> Option<Tier> {
         "test" => Tier::Test,
         "e2e-host" => Tier::E2eHost,
         "e2e-kube" => Tier::E2eKube,
-        "nightly-host" => Tier::NightlyHost,
         "nightly-kube" => Tier::NightlyKube,
         _ => return None,
     })

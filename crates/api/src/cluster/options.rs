@@ -10,7 +10,11 @@ use crate::crd::{embed, rules};
 /// Settings handed to every member.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rules::election_waits_for_heartbeats())]
+#[x_kube(
+    validation = rules::election_waits_for_heartbeats(),
+    validation = rules::retention_is_a_number_or_a_time(),
+    validation = rules::retention_in_range()
+)]
 pub struct Options {
     /// Milliseconds between a leader's heartbeats (etcd: 100).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +39,7 @@ pub struct Options {
     /// The largest request (etcd: 1.5 MiB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "embed::quantity")]
+    #[x_kube(validation = rules::request_in_range())]
     pub max_request_bytes: Option<Quantity>,
     /// Operations in one transaction (etcd: 128).
     #[serde(default, skip_serializing_if = "Option::is_none")]

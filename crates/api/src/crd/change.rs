@@ -11,23 +11,33 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::refusal::Refusal;
-use crate::cluster::ClusterSpec;
+use super::status::ClusterStatus;
+use crate::cluster::{ClusterSpec, EtcdCluster};
 use crate::path::FieldPath;
 
-/// Differences told at most; the rest are counted.
-const TOLD: usize = 8;
+/// Differences reported at most; the rest are counted.
+const REPORTED: usize = 8;
 
 /// Whether etcd can go from the one version to the other. Within a minor both ways are open here, since a patch that
-/// does not exist must be taken back; whether members may follow is the planner's to say.
-pub(super) fn version(old: Option<&str>, new: Option<&str>) -> Option<Refusal> {
-    let (old_text, new_text) = (old?, new?);
+/// does not exist must be taken back, and so is the way down from a minor that nobody ran; whether members may follow is the
+/// planner's to say.
+pub(super) fn version(old: &EtcdCluster, new: &EtcdCluster) -> Option<Refusal> {
+    let (old_text, new_text) = (old.spec.version.as_deref()?, new.spec.version.as_deref()?);
     let (from, to): (Version, Version) = (old_text.parse().ok()?, new_text.parse().ok()?);
     if from.minor == to.minor || !Version::MINORS.contains(&from.minor) {
         return None;
     }
     let why = match from.path_to(to) {
-        // The last two are faults of the new version by itself, and told as such.
+        // The last two are faults of the new version by itself, and reported as such.
         VersionPath::Allowed | VersionPath::Corrupting | VersionPath::Unknown => return None,
+        VersionPath::Downgrade
+            if old
+                .status
+                .as_ref()
+                .is_some_and(|status| nobody_is_past(status, to)) =>
+        {
+            return None;
+        }
         VersionPath::Downgrade => "etcd does not start on the data of a newer minor".to_owned(),
         VersionPath::SkipsMinor => {
             format!("etcd moves one minor at a time; go to 3.{} first", from.minor + 1)
@@ -41,6 +51,16 @@ pub(super) fn version(old: Option<&str>, new: Option<&str>) -> Option<Refusal> {
         path: FieldPath::of("spec.version"),
         text: format!("Invalid value: {new_text:?}: no way from {old_text} to {new_text}: {why}."),
     })
+}
+
+/// Is every member that is known, and what they agree on, of no newer minor? What nobody knows may be.
+fn nobody_is_past(status: &ClusterStatus, to: Version) -> bool {
+    let within = |text: &str| {
+        let version = text.parse::<Version>();
+        version.is_ok_and(|v| v.major == 3 && Version::MINORS.contains(&v.minor) && v.minor <= to.minor)
+    };
+    let mut members = status.members.iter().filter_map(|m| m.version.as_deref());
+    within(&status.cluster_version) && members.all(within)
 }
 
 /// Storage stays, or grows where the cluster opted in.
@@ -109,23 +129,23 @@ pub(super) fn immutable<T: Serialize + PartialEq>(
         return None;
     }
     let plain = |value: &T| serde_json::to_value(value).unwrap_or_default();
-    let mut told = Vec::new();
-    differences(&FieldPath::of(path), &plain(old), &plain(new), &mut told);
-    let more = told.len().saturating_sub(TOLD);
-    told.truncate(TOLD);
+    let mut reported = Vec::new();
+    differences(&FieldPath::of(path), &plain(old), &plain(new), &mut reported);
+    let more = reported.len().saturating_sub(REPORTED);
+    reported.truncate(REPORTED);
     if more > 0 {
-        told.push(format!("and {more} more"));
+        reported.push(format!("and {more} more"));
     }
     Some(Refusal {
         path: FieldPath::of(path),
         text: format!(
             "Unsupported changes: (- current, + new) {}; {fix}",
-            told.join(", ")
+            reported.join(", ")
         ),
     })
 }
 
-fn differences(path: &FieldPath, old: &Value, new: &Value, told: &mut Vec<String>) {
+fn differences(path: &FieldPath, old: &Value, new: &Value, reported: &mut Vec<String>) {
     match (old, new) {
         (old, new) if old == new => {}
         (Value::Object(old), Value::Object(new)) => {
@@ -133,7 +153,7 @@ fn differences(path: &FieldPath, old: &Value, new: &Value, told: &mut Vec<String
             for key in old.keys().chain(added) {
                 let at =
                     |fields: &serde_json::Map<String, Value>| fields.get(key).cloned().unwrap_or_default();
-                differences(&path.key(key), &at(old), &at(new), told);
+                differences(&path.key(key), &at(old), &at(new), reported);
             }
         }
         _ => {
@@ -142,7 +162,7 @@ fn differences(path: &FieldPath, old: &Value, new: &Value, told: &mut Vec<String
                 value => Some(format!("{sign} {value}")),
             };
             let sides: Vec<String> = [side("-", old), side("+", new)].into_iter().flatten().collect();
-            told.push(format!("{path}: {}", sides.join(" ")));
+            reported.push(format!("{path}: {}", sides.join(" ")));
         }
     }
 }

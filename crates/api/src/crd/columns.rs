@@ -44,6 +44,12 @@ const CLUSTER: &[Column] = &[
         r#".status.conditions[?(@.type=="Ready")].reason"#,
         "Why; `quorate explain REASON` says more.",
     ),
+    (
+        "Observed",
+        "date",
+        ".status.observedAt",
+        "How long ago this was observed. More than ten minutes: the operator does not run, or cannot write.",
+    ),
     AGE,
 ];
 
@@ -65,7 +71,7 @@ const PEER: &[Column] = &[
         "Ready",
         "string",
         r#".status.conditions[?(@.type=="Ready")].status"#,
-        "Whether it serves.",
+        "Whether it serves. That is as old as the OBSERVED of its EtcdCluster says.",
     ),
     AGE,
 ];

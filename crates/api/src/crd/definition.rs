@@ -36,7 +36,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// The same as YAML documents, as `make codegen` wrote them: whoever only prints them needs nothing of what makes them.
+/// The same as YAML documents, as `make codegen` wrote them: to print them nothing is needed of what makes them.
 pub const WRITTEN: [&str; 5] = [
     include_str!("../../../../config/crd/etcdclusters.yaml"),
     include_str!("../../../../config/crd/etcdpeers.yaml"),

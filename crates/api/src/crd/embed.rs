@@ -80,7 +80,7 @@ pub fn conditions(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
-/// A volume claim with a class and a size, one reader and writer unless told otherwise.
+/// A volume claim with a class and a size, one reader and writer unless the manifest says otherwise.
 pub fn claim(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = bare::<PersistentVolumeClaimSpec>(generator);
     schema.insert("required".to_owned(), json!(["resources", "storageClassName"]));

@@ -3,13 +3,16 @@
 //! In: the object as plain data, which may break the schema, and for an update the one before it. Out: all refusals and
 //! warnings. Never: a refusal of anything but a spec that is new or changed, since finalizers must be able to go and an
 //! object that an older definition let in must stay within reach; a refusal for a field that nobody knows, which is the
-//! API server's to tell.
+//! API server's to report.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
-use super::{EtcdCluster, EtcdPeer, validate, validate_peer, validate_peer_update, validate_update};
+use super::{
+    ClusterStatus, EtcdCluster, EtcdPeer, validate, validate_peer, validate_peer_update, validate_update,
+};
 use crate::fault::Warning;
 use crate::parse::{self, Read};
 use crate::path::FieldPath;
@@ -60,13 +63,13 @@ fn whole<T: DeserializeOwned>(
         warnings: Vec::new(),
     };
     if let Some(new) = whole {
-        let old = old.and_then(|old| parse::read::<T>(judged(kind, old)).whole);
+        let old = old.and_then(|old| parse::read::<T>(before(kind, old)).whole);
         let (refusals, warnings) = rules(&new, old.as_ref());
         // What was left out because it cannot be read is not missing.
-        let told = |path: &FieldPath| faults.iter().any(|fault| path.is_within(&fault.path));
+        let reported = |path: &FieldPath| faults.iter().any(|fault| path.is_within(&fault.path));
         judgement
             .refusals
-            .extend(refusals.into_iter().filter(|refusal| !told(&refusal.path)));
+            .extend(refusals.into_iter().filter(|refusal| !reported(&refusal.path)));
         judgement.warnings = warnings;
     }
     judgement
@@ -86,6 +89,17 @@ fn judged(kind: &str, object: &Value) -> Value {
     });
     if let Some(spec) = object.get("spec") {
         judged["spec"] = spec.clone();
+    }
+    judged
+}
+
+/// The same of the object before, and what the operator saw of a cluster: its version may be taken back by that. A status that
+/// cannot be read whole says nothing.
+fn before(kind: &str, object: &Value) -> Value {
+    let mut judged = judged(kind, object);
+    let status = &object["status"];
+    if kind == "EtcdCluster" && ClusterStatus::deserialize(status).is_ok() {
+        judged["status"] = status.clone();
     }
     judged
 }
@@ -126,10 +140,10 @@ mod tests {
     }
 
     /// Each text begins with one of these, in this order, and there are no others.
-    fn assert_told(told: &[String], expected: &[&str]) {
-        assert_eq!(told.len(), expected.len(), "{told:#?}");
-        for (told, expected) in told.iter().zip(expected) {
-            assert!(told.starts_with(expected), "{told} is not {expected}");
+    fn assert_reported(reported: &[String], expected: &[&str]) {
+        assert_eq!(reported.len(), expected.len(), "{reported:#?}");
+        for (reported, expected) in reported.iter().zip(expected) {
+            assert!(reported.starts_with(expected), "{reported} is not {expected}");
         }
     }
 
@@ -151,7 +165,7 @@ mod tests {
             "tolerations": {"key": "a"},
         });
         bad["spec"].as_object_mut().unwrap().remove("storage");
-        let told = texts("EtcdCluster", &bad, None);
+        let reported = texts("EtcdCluster", &bad, None);
         for fault in [
             "spec.replicas: Invalid value: 0",
             "spec.version: Invalid value: \"4.0.0\": only Etcd version 3 is supported",
@@ -161,11 +175,11 @@ mod tests {
             "spec.storage",
         ] {
             assert!(
-                told.iter().any(|told| told.starts_with(fault)),
-                "{fault}: {told:#?}"
+                reported.iter().any(|reported| reported.starts_with(fault)),
+                "{fault}: {reported:#?}"
             );
         }
-        assert_eq!(told.len(), 6, "{told:#?}");
+        assert_eq!(reported.len(), 6, "{reported:#?}");
     }
 
     #[test]
@@ -173,7 +187,7 @@ mod tests {
         let mut bad = good();
         bad["spec"]["replicas"] = json!("three");
         bad["spec"]["version"] = json!(3.6);
-        assert_told(
+        assert_reported(
             &texts("EtcdCluster", &bad, None),
             &[
                 "spec.replicas: Invalid value: the text \"three\": expected a whole number",
@@ -184,16 +198,18 @@ mod tests {
 
     #[test]
     fn an_object_without_a_spec_is_told_all_it_needs() {
-        let told = texts("EtcdCluster", &json!({"metadata": {"name": "demo"}}), None);
-        assert_told(&told, &["spec: Required value"]);
+        let reported = texts("EtcdCluster", &json!({"metadata": {"name": "demo"}}), None);
+        assert_reported(&reported, &["spec: Required value"]);
         let empty = json!({"metadata": {"name": "demo"}, "spec": {}});
-        let told = texts("EtcdPeer", &empty, None);
-        let required = told.iter().filter(|told| told.contains("Required value"));
-        assert_eq!(required.count(), told.len(), "{told:#?}");
+        let reported = texts("EtcdPeer", &empty, None);
+        let required = reported
+            .iter()
+            .filter(|reported| reported.contains("Required value"));
+        assert_eq!(required.count(), reported.len(), "{reported:#?}");
         for field in ["spec.clusterName", "spec.version", "spec.storage"] {
             assert!(
-                told.iter().any(|told| told.starts_with(field)),
-                "{field}: {told:#?}"
+                reported.iter().any(|reported| reported.starts_with(field)),
+                "{field}: {reported:#?}"
             );
         }
     }
@@ -204,7 +220,7 @@ mod tests {
         bad["spec"]["bootstrap"] = json!({"static": {"initialCluster": [{"name": "a"}]}});
         bad["spec"]["start"] = json!({"config": "c"});
         bad["spec"]["version"] = json!("3.3.0");
-        let told = texts("EtcdPeer", &bad, None);
+        let reported = texts("EtcdPeer", &bad, None);
         for fault in [
             "spec.bootstrap.static.initialCluster[0].host: Required value",
             "spec.bootstrap.initialClusterState: Required value",
@@ -212,11 +228,11 @@ mod tests {
             "spec.version: Invalid value: \"3.3.0\"",
         ] {
             assert!(
-                told.iter().any(|told| told.starts_with(fault)),
-                "{fault}: {told:#?}"
+                reported.iter().any(|reported| reported.starts_with(fault)),
+                "{fault}: {reported:#?}"
             );
         }
-        assert_eq!(told.len(), 4, "{told:#?}");
+        assert_eq!(reported.len(), 4, "{reported:#?}");
     }
 
     #[test]
@@ -225,23 +241,54 @@ mod tests {
         new["spec"]["replicas"] = json!(0);
         new["spec"]["version"] = json!("3.4.30");
         new["spec"]["tls"] = json!({});
-        let told = texts("EtcdCluster", &new, Some(&good()));
+        let reported = texts("EtcdCluster", &new, Some(&good()));
         for fault in [
             "spec.replicas: ",
             "spec.version: ",
             "spec.tls: Unsupported changes",
         ] {
             assert!(
-                told.iter().any(|told| told.starts_with(fault)),
-                "{fault}: {told:#?}"
+                reported.iter().any(|reported| reported.starts_with(fault)),
+                "{fault}: {reported:#?}"
             );
         }
         let mut other = peer();
         other["spec"]["version"] = json!("3.5.36");
-        assert_told(
+        assert_reported(
             &texts("EtcdPeer", &other, Some(&peer())),
             &["spec: Unsupported changes"],
         );
+    }
+
+    #[test]
+    fn a_version_that_nobody_ran_can_be_taken_back() {
+        let of = |version: &str, status: Value| {
+            let mut object = good();
+            object["spec"]["version"] = json!(version);
+            object["status"] = status;
+            object
+        };
+        let seen = json!({
+            "replicas": 1,
+            "clusterVersion": "3.5.0",
+            "members": [{"id": "1", "name": "demo-0", "version": "3.5.35"}],
+        });
+        let back = of("3.5.35", json!(null));
+        assert_reported(
+            &texts("EtcdCluster", &back, Some(&of("3.6.99", seen.clone()))),
+            &[],
+        );
+        let mut ran = seen.clone();
+        ran["members"][0]["version"] = json!("3.6.16");
+        let mut unreadable = seen.clone();
+        unreadable["members"][0]["id"] = json!(1);
+        for status in [ran, unreadable, json!(null)] {
+            let refused = texts("EtcdCluster", &back, Some(&of("3.6.99", status)));
+            assert_reported(
+                &refused,
+                &["spec.version: Invalid value: \"3.5.35\": no way from 3.6.99"],
+            );
+        }
     }
 
     #[test]
@@ -280,7 +327,7 @@ mod tests {
         nameless["metadata"] = json!({"generateName": "demo-"});
         assert_eq!(judge("EtcdCluster", &nameless, None), Judgement::default());
         nameless["metadata"] = json!({"generateName": "1-"});
-        assert_told(&texts("EtcdCluster", &nameless, None), &["metadata.name: "]);
+        assert_reported(&texts("EtcdCluster", &nameless, None), &["metadata.name: "]);
     }
 
     #[test]

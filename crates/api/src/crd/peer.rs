@@ -1,6 +1,6 @@
 //! EtcdPeer: one member's place: its claim, its ReplicaSet and pod. The operator makes and deletes these.
 //!
-//! What must never happen: a spec that changes; a member is changed by deleting its EtcdPeer and making it anew on the
+//! What must never happen: a spec that changes; a member is changed by deleting its EtcdPeer and recreating it on the
 //! same claim.
 
 use kube::{CustomResource, KubeSchema};
@@ -10,7 +10,7 @@ use super::{PeerStatus, embed, rules};
 use crate::cluster::pod::PodTemplate;
 use crate::cluster::storage::Storage;
 
-/// What a member's place should be. It never changes; quorate deletes the EtcdPeer and makes it anew instead.
+/// What a member's place should be. It never changes; quorate deletes the EtcdPeer and recreates it instead.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, CustomResource, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(

@@ -16,6 +16,16 @@ const KNOWN: &str = r"^3\\.[4-7]\\.(0|[1-9][0-9]*)$";
 /// The cluster opted in to changes that roll.
 const ROLLING: &str =
     "(has(self.maintenance) && has(self.maintenance.rollingChanges) && self.maintenance.rollingChanges)";
+/// The ranges of [`crate::validate`], as an API server reads amounts.
+const LEAST_QUOTA: &str = "1Mi";
+const LEAST_REQUEST: &str = "4Ki";
+const MOST_REQUEST: &str = "256Mi";
+const MOST_HOURS: u64 = 2_562_047;
+const RETENTION: &str = "self.autoCompactionRetention";
+const REVISIONS: &str = "(has(self.autoCompactionMode) && self.autoCompactionMode == 'revision')";
+/// A whole number, and numbers each with a unit.
+const COUNT: &str = "^[0-9]{1,18}$";
+const TIME: &str = "^([0-9]{1,9}(ms|h|m|s))+$";
 const CLAIM: &str = "storage.volumeClaimTemplate";
 /// The optional fields of a claim that can never change; its size can.
 const FIXED: [&str; 7] = [
@@ -63,21 +73,48 @@ pub fn keeps_data_intact() -> Rule {
         .message("etcd 3.5.0 to 3.5.2 are known to corrupt data when they are killed; take 3.5.3 or newer")
 }
 
-fn minors(compared: &str) -> String {
-    format!("!self.matches('{KNOWN}') || !oldSelf.matches('{KNOWN}') || int(self.split('.')[1]) {compared}")
+fn minor(version: &str) -> String {
+    format!("int({version}.split('.')[1])")
 }
 
-/// Update: never to an older minor.
+/// Update: never to an older minor than any member is known to run. A version that nobody ran can be taken back; what nobody
+/// knows may have run.
 pub fn never_down_a_minor() -> Rule {
-    Rule::new(minors(">= int(oldSelf.split('.')[1])")).message(Message::Expression(
-        "'no way from ' + oldSelf + ' to ' + self + ': etcd does not start on the data of a newer minor'"
-            .to_owned(),
+    let [now, before] = ["self.spec.version", "oldSelf.spec.version"];
+    let [agreed, member] = ["self.status.clusterVersion", "member.version"];
+    let runs = |version: &str| {
+        format!(
+            "{version}.matches('{KNOWN}') && {} <= {}",
+            minor(version),
+            minor(now)
+        )
+    };
+    let taken_back = format!(
+        "has(self.status) && has({agreed}) && {} && (!has(self.status.members) || \
+         self.status.members.all(member, !has({member}) || ({})))",
+        runs(agreed),
+        runs(member)
+    );
+    Rule::new(format!(
+        "!has({now}) || !has({before}) || !{now}.matches('{KNOWN}') || !{before}.matches('{KNOWN}') || {} >= {} || \
+         ({taken_back})",
+        minor(now),
+        minor(before)
     ))
+    .message(Message::Expression(format!(
+        "'no way from ' + {before} + ' to ' + {now} + ': etcd does not start on the data of a newer minor'"
+    )))
+    .field_path(".spec.version")
 }
 
 /// Update: no minor is skipped.
 pub fn one_minor_at_a_time() -> Rule {
-    Rule::new(minors("<= int(oldSelf.split('.')[1]) + 1")).message(Message::Expression(
+    Rule::new(format!(
+        "!self.matches('{KNOWN}') || !oldSelf.matches('{KNOWN}') || {} <= {} + 1",
+        minor("self"),
+        minor("oldSelf")
+    ))
+    .message(Message::Expression(
         "'no way from ' + oldSelf + ' to ' + self + ': etcd moves one minor at a time'".to_owned(),
     ))
 }
@@ -195,6 +232,64 @@ pub fn election_waits_for_heartbeats() -> Rule {
          self.heartbeatInterval : 100)",
     )
     .message("electionTimeout (1000 if absent) must be at least five times heartbeatInterval (100 if absent)")
+}
+
+/// With a smaller quota no database takes a write, and with a larger one etcd does not start. An API server reads what it
+/// cannot count as the most that it can.
+pub fn quota_in_range() -> Rule {
+    Rule::new(within(LEAST_QUOTA, &format!("{} < 0", compared("8Ei")))).message(
+        "expected at least 1Mi and less than 8Ei: etcd takes no write with less and does not start with more",
+    )
+}
+
+/// What members say of themselves is a request too, and they take no larger message of each other.
+pub fn request_in_range() -> Rule {
+    Rule::new(within(
+        LEAST_REQUEST,
+        &format!("{} <= 0", compared(MOST_REQUEST)),
+    ))
+    .message(
+        "expected at least 4Ki and at most 256Mi: with less members cannot report to each other, and they take no larger \
+         message of each other",
+    )
+}
+
+/// What is no amount is refused for its form.
+fn within(least: &str, bounded: &str) -> String {
+    format!(
+        "!isQuantity(string(self)) || ({} >= 0 && {bounded})",
+        compared(least)
+    )
+}
+
+fn compared(to: &str) -> String {
+    format!("quantity(string(self)).compareTo(quantity('{to}'))")
+}
+
+/// A number of revisions where those are counted, else a time; a plain number is hours.
+pub fn retention_is_a_number_or_a_time() -> Rule {
+    Rule::new(format!(
+        "!has({RETENTION}) || string({RETENTION}).matches('{COUNT}') || (!{REVISIONS} && \
+         string({RETENTION}).matches('{TIME}'))",
+    ))
+    .message(
+        "autoCompactionRetention must be a whole number where autoCompactionMode is revision, and a time such as 1h or 30m \
+         elsewhere; a plain number is hours there, and 0 is off",
+    )
+}
+
+/// etcd counts it in nanoseconds, and does not start with more of them than it can count.
+pub fn retention_in_range() -> Rule {
+    let hours = format!("int(string({RETENTION})) <= {MOST_HOURS}");
+    let time = format!("duration(string({RETENTION})) <= duration('{MOST_HOURS}h')");
+    Rule::new(format!(
+        "!has({RETENTION}) || {REVISIONS} || (string({RETENTION}).matches('{COUNT}') ? {hours} : \
+         (!string({RETENTION}).matches('{TIME}') || {time}))",
+    ))
+    .message(
+        format!("autoCompactionRetention must be at most {MOST_HOURS}h: etcd does not start with more")
+            .as_str(),
+    )
 }
 
 /// Exactly one of these fields.

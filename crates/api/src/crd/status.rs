@@ -1,8 +1,10 @@
 //! `status` of an EtcdCluster and of an EtcdPeer: what the operator reports.
 //!
+//! What rules read of it is bounded, for an API server refuses a rule over anything else; what the operator writes is within.
+//!
 //! What must never happen: a report that forgets what was last known because contact was lost; a secret in it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +22,11 @@ pub struct ClusterStatus {
     pub ready_replicas: Option<i32>,
     /// The members as etcd itself lists them. Blank until the cluster first answers; stale while it does not.
     #[serde(default)]
+    #[schemars(length(max = 512))]
     pub members: Vec<MemberStatus>,
     /// The version all members agree on, which governs what the cluster can do, for example 3.6.0.
     #[serde(default)]
+    #[schemars(length(max = 32))]
     pub cluster_version: String,
     /// Conditions, one of each type. Ready says whether the cluster matches its spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,6 +38,11 @@ pub struct ClusterStatus {
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// When this status was last written. The operator writes it at least every ten minutes: an older one says how the
+    /// cluster was, not how it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "embed::time")]
+    pub observed_at: Option<Time>,
     /// Internal: the operator's state between two passes. Not for reading or editing; without it a
     /// change under way may be refused until it is understood again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +68,7 @@ pub struct MemberStatus {
     pub leader: Option<bool>,
     /// The etcd it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
     pub version: Option<String>,
     /// The size of its database file, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +84,8 @@ pub struct MemberStatus {
     pub aside_bytes: Option<i64>,
 }
 
-/// What is known of a member's pod and process.
+/// What is known of a member's pod and process. It is written when it changes, and as old as `status.observedAt` of its
+/// EtcdCluster says: a time of its own would cost another request for each member.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerStatus {

@@ -24,10 +24,7 @@ pub fn validate(cluster: &EtcdCluster) -> (Vec<Refusal>, Vec<Warning>) {
 /// Everything that is wrong with `new`, and with the change from `old` to it.
 pub fn validate_update(old: &EtcdCluster, new: &EtcdCluster) -> (Vec<Refusal>, Vec<Warning>) {
     let (mut refusals, warnings) = validate(new);
-    refusals.extend(change::version(
-        old.spec.version.as_deref(),
-        new.spec.version.as_deref(),
-    ));
+    refusals.extend(change::version(old, new));
     refusals.extend(change::storage(&old.spec, &new.spec));
     refusals.extend(change::pods(&old.spec, &new.spec));
     refusals.extend(change::tls(&old.spec, &new.spec));

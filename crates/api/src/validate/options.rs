@@ -21,7 +21,7 @@ const MOST_REQUEST: u64 = 256 << 20;
 const LEAST_QUOTA: u64 = 1 << 20;
 /// etcd reads the quota as a signed number, and does not start with more.
 const MOST_QUOTA: u64 = i64::MAX as u64;
-/// What members tell each other of themselves is a request too; with less, none of them ever serves.
+/// What members report of themselves to each other is a request too; with less, none of them ever serves.
 const LEAST_REQUEST: u64 = 4 << 10;
 /// A longer time is more nanoseconds than etcd can count, and it does not start.
 const MOST_HOURS: u64 = 2_562_047;
@@ -86,7 +86,7 @@ pub(crate) fn options(options: Option<&Options>, found: &mut Findings) -> Option
         let path = path.key("maxRequestBytes");
         let bytes = storage::bytes(path.clone(), size, found);
         if (1..LEAST_REQUEST).contains(&bytes) {
-            let fix = "With less, members cannot tell each other of themselves; 1536Ki is etcd's default.";
+            let fix = "With less, members cannot report to each other; 1536Ki is etcd's default.";
             found.fault(path, size.as_str().to_owned(), "at least 4Ki", fix);
         } else if bytes > MOST_REQUEST {
             let fix = "Members take no larger message of each other, and much larger ones overflow; 1536Ki is etcd's default.";

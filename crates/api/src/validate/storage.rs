@@ -6,6 +6,8 @@ use crate::cluster::storage::Storage;
 use crate::path::FieldPath;
 
 const CLAIM: &str = "spec.storage.volumeClaimTemplate";
+/// What the guides' demonstrations ask for, on volumes that are directories and hold more.
+const ADVISED_VOLUME: u64 = 50 << 20;
 
 /// The size of a member's volume.
 pub(crate) fn storage(storage: Option<&Storage>, found: &mut Findings) -> u64 {
@@ -45,7 +47,15 @@ pub(crate) fn storage(storage: Option<&Storage>, found: &mut Findings) -> u64 {
         );
         return 0;
     };
-    bytes(path, &size, found)
+    let bytes = bytes(path.clone(), &size, found);
+    if found.ground == Ground::Kubernetes && (1..ADVISED_VOLUME).contains(&bytes) {
+        found.warn(
+            path,
+            "etcd allocates its log in files of 64 MB, the next one in advance: where volumes are held to their size this \
+             one is full before a member serves; ask for some Gi, and never for less than 256Mi.",
+        );
+    }
+    bytes
 }
 
 /// A positive number of bytes.

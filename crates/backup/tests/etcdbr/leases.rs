@@ -13,7 +13,8 @@ use crate::ours::{Ours, served};
 use crate::source::Source;
 
 const LEASE: i64 = 7;
-const SECONDS: i64 = 15;
+/// Longer than a busy machine takes to start two etcdbrctl and to apply a delta.
+const SECONDS: i64 = 30;
 const KEEP_EVERY: Duration = Duration::from_millis(250);
 
 fn has(client: &Client, key: &str) -> bool {

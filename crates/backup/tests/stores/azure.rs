@@ -4,7 +4,7 @@ use quorate_backup::{CreateOnly, Credentials, StoreOptions, Trouble};
 use quorate_testkit::{StoreKind, StoreServer};
 
 use crate::conformance::{self, Lacks, noise};
-use crate::{faults, hasty, open, open_with};
+use crate::{faults, open, open_with};
 
 #[tokio::test]
 async fn it_does_and_survives_what_every_store_does() {
@@ -26,7 +26,7 @@ async fn refusals(server: &StoreServer) {
             account: Some("quorate".into()),
             key: secret.into(),
         }),
-        ..hasty()
+        ..StoreOptions::default()
     };
     let store = open_with(&server.url("bucket", "x"), &options).await;
     for error in [
@@ -38,7 +38,7 @@ async fn refusals(server: &StoreServer) {
         assert!(error.to_string().contains("check the credentials"), "{error}");
         assert!(!format!("{error:?}").contains(secret), "{error:?}");
     }
-    let store = open_with(&server.url("no-such-container", "x"), &hasty()).await;
+    let store = open(&server.url("no-such-container", "x")).await;
     for error in [
         store.get("a", 1).await.unwrap_err(),
         store.create("a", noise(1, 1)).await.unwrap_err(),

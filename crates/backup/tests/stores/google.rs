@@ -4,7 +4,7 @@ use quorate_backup::{CreateOnly, Trouble};
 use quorate_testkit::{StoreKind, StoreServer};
 
 use crate::conformance::{self, Lacks, noise};
-use crate::{faults, hasty, open, open_with};
+use crate::{faults, open};
 
 #[tokio::test]
 async fn it_does_and_survives_what_every_store_does() {
@@ -14,7 +14,7 @@ async fn it_does_and_survives_what_every_store_does() {
     assert_eq!(store.probe().await.unwrap(), CreateOnly::Kept);
     conformance::everything(&store, Lacks::default()).await;
     faults::everything(&server).await;
-    let store = open_with(&server.url("no-such-bucket", "x"), &hasty()).await;
+    let store = open(&server.url("no-such-bucket", "x")).await;
     let error = store.create("a", noise(1, 1)).await.unwrap_err();
     assert_eq!(error.trouble(), Some(Trouble::NoBucket), "{error}");
 }

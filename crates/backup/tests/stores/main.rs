@@ -30,7 +30,7 @@ async fn open_with(url: &str, options: &StoreOptions) -> Store {
         .unwrap()
 }
 
-/// With little patience, as an agent that tries again by itself.
+/// With little patience, for what cannot be reached: on a busy machine any answer may come later than that.
 fn hasty() -> StoreOptions {
     StoreOptions {
         patience: Duration::from_secs(6),

@@ -94,7 +94,7 @@ async fn wrong_credentials_and_wrong_buckets_are_told_apart() {
             secret: secret.into(),
             token: None,
         }),
-        ..hasty()
+        ..StoreOptions::default()
     };
     for key_id in ["quorate-tests", "stranger"] {
         let options = with(key_id);
@@ -117,7 +117,7 @@ async fn wrong_credentials_and_wrong_buckets_are_told_apart() {
         assert_eq!(trouble(store.head("a").await), Trouble::Denied);
     }
 
-    let store = open_with(&server.url("no-such-bucket", "x"), &hasty()).await;
+    let store = open(&server.url("no-such-bucket", "x")).await;
     for error in [
         store.get("a", 1).await.unwrap_err(),
         store.head("a").await.unwrap_err(),

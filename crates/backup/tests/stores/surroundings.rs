@@ -8,7 +8,7 @@ use quorate_backup::Trouble;
 use quorate_testkit::{StoreKind, StoreServer};
 
 use crate::conformance::noise;
-use crate::{hasty, open_with};
+use crate::{hasty, open, open_with};
 
 /// Where the program that was started again finds the store.
 const URL: &str = "QUORATE_TEST_STORE";
@@ -36,7 +36,7 @@ fn without_credentials(url: &str) -> &str {
 #[tokio::test]
 async fn s3_credentials_that_lie_around() {
     if let Ok(url) = std::env::var(URL) {
-        let store = open_with(&url, &hasty()).await;
+        let store = open(&url).await;
         store.put("a", noise(10, 1)).await.unwrap();
         assert_eq!(store.get("a", 10).await.unwrap(), noise(10, 1));
         return;
@@ -84,7 +84,7 @@ async fn s3_credentials_that_lie_around() {
 #[tokio::test]
 async fn azure_credentials_in_the_environment() {
     if let Ok(url) = std::env::var(URL) {
-        let store = open_with(&url, &hasty()).await;
+        let store = open(&url).await;
         store.put("a", noise(10, 1)).await.unwrap();
         return;
     }

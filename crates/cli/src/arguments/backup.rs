@@ -320,7 +320,7 @@ pub struct Compact {
 7d: every revision of the last seven days. 30d:1d: for thirty days one full copy of each day. Whatever is asked for, the
 newest chain that was proven and the newest full copy stay.
 What is given up is recorded first and deleted by the first prune after the grace, so that whatever still reads it can
-end. Objects that the store keeps locked are told, and tried again next time.
+end. Objects that the store keeps locked are reported, and tried again next time.
 
 Examples:
   quorate backup prune file:///var/backups/etcd --keep 7d,30d:1d --dry-run
@@ -344,7 +344,7 @@ pub struct Prune {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Copied again, only what is new is copied. What is damaged is told, and not copied.
+Copied again, only what is new is copied. What is damaged is reported, and not copied.
 
 Examples:
   quorate backup copy file:///var/backups/etcd 's3://bucket/etcd?region=eu-west-1'")]

@@ -23,7 +23,7 @@ pub struct NewMember {
         default_value = "default=http://localhost:2380"
     )]
     pub initial_cluster: String,
-    /// What tells this cluster from others, and from the one that it comes from
+    /// What distinguishes this cluster from others, and from the one that it comes from
     #[arg(long, value_name = "TOKEN", default_value = "etcd-cluster")]
     pub initial_cluster_token: String,
     /// The member's own peer URLs
@@ -32,7 +32,7 @@ pub struct NewMember {
     /// Raise the revision by so much, so that no watcher sees one twice
     #[arg(long, value_name = "N", requires = "mark_compacted", value_parser = revision)]
     pub bump_revision: Option<i64>,
-    /// Tell watchers that everything up to there is compacted
+    /// Report to watchers that everything up to there is compacted
     #[arg(long, requires = "bump_revision")]
     pub mark_compacted: bool,
     /// The etcd that is to start from it, such as 3.5 [default: the one it comes from, or a newer one]

@@ -53,12 +53,15 @@ mod tests {
     #[test]
     fn times_are_read_as_people_write_them() {
         let now: Timestamp = "2026-05-02T10:00:00Z".parse().unwrap();
-        let told = |text: &str| at(text, now).map(|time| time.to_string());
-        assert_eq!(told("10m ago").unwrap(), "2026-05-02T09:50:00Z");
-        assert_eq!(told("1d 1h ago").unwrap(), "2026-05-01T09:00:00Z");
-        assert_eq!(told("2026-05-02T12:00:00+02:00").unwrap(), "2026-05-02T10:00:00Z");
-        assert_eq!(told("now").unwrap(), "2026-05-02T10:00:00Z");
-        assert!(told("2026-05-02 10:00").is_ok());
+        let read_as = |text: &str| at(text, now).map(|time| time.to_string());
+        assert_eq!(read_as("10m ago").unwrap(), "2026-05-02T09:50:00Z");
+        assert_eq!(read_as("1d 1h ago").unwrap(), "2026-05-01T09:00:00Z");
+        assert_eq!(
+            read_as("2026-05-02T12:00:00+02:00").unwrap(),
+            "2026-05-02T10:00:00Z"
+        );
+        assert_eq!(read_as("now").unwrap(), "2026-05-02T10:00:00Z");
+        assert!(read_as("2026-05-02 10:00").is_ok());
         for wrong in ["", "ago", "yesterday", "10 ago", "12", "2026-13-01T00:00:00Z"] {
             assert!(at(wrong, now).is_err(), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! The members that a restore made, from a snapshot or whatever archive: told to programs and to people.
+//! The members that a restore made, from a snapshot or whatever archive: printed for programs and for people.
 
 use std::path::Path;
 use std::time::Instant;
@@ -86,7 +86,7 @@ impl Made {
     pub fn warn(&self) {
         if self.keys_without_lease > 0 {
             say::warning(&format!(
-                "{} keys go with a lease that nothing tells of; they will not expire",
+                "{} keys go with a lease that nothing describes; they will not expire",
                 self.keys_without_lease
             ));
         }

@@ -93,7 +93,7 @@ mod tests {
     fn what_is_known_is_said() {
         let now = Timestamp::from_second(1_800_000_060).unwrap();
         let at = Timestamp::from_second(1_800_000_000).unwrap().to_string();
-        let told = |pid, report| {
+        let shown_for = |pid, report| {
             let backup = BackupStatus {
                 archive: "file:///a".to_owned(),
                 pid,
@@ -105,7 +105,7 @@ mod tests {
             sentences(&backup, now)
         };
         assert_eq!(
-            told(None, None),
+            shown_for(None, None),
             ["file:///a: no agent runs: it ended (exit status: 1: no bucket); see /r/logs/backup.log"]
         );
         let report = json!({
@@ -113,7 +113,7 @@ mod tests {
             "full": {"revision": 7, "at": at}, "proof": [{"revision": 7, "at": at}, "rebuilt"],
         });
         assert_eq!(
-            told(Some(1), Some(report)),
+            shown_for(Some(1), Some(report)),
             [
                 "file:///a: 2 revisions of the last 60 s are not in it yet",
                 "last full copy 60 s ago, proven restorable (rebuilt) up to revision 7 60 s ago",
@@ -122,12 +122,12 @@ mod tests {
         );
         let report = json!({"state": "writing", "revision": 12, "archived": 12});
         assert_eq!(
-            told(Some(1), Some(report)),
+            shown_for(Some(1), Some(report)),
             ["file:///a: everything up to revision 12 is in it"]
         );
         let report = json!({"state": "standingBy", "writer": "b/agent"});
         assert_eq!(
-            told(Some(1), Some(report)),
+            shown_for(Some(1), Some(report)),
             [
                 "file:///a: another agent writes it (b/agent); this one stands by, and takes over when that one is silent for 60 s"
             ]

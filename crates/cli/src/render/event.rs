@@ -5,19 +5,19 @@ use quorate_core::reason::BlockReason;
 
 use super::style::{self, paint};
 
-/// The line for `text`, told at `time` (hours, minutes, seconds).
+/// The line for `text`, printed at `time` (hours, minutes, seconds).
 pub fn line(time: &str, text: &str) -> String {
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
-    let told = match weight(first) {
+    let first = match weight(first) {
         Some((style, length)) => format!("{}{}", paint(style, &first[..length]), &first[length..]),
         None => first.to_owned(),
     };
     let rest: String = lines.map(|line| format!("\n          {line}")).collect();
-    format!("{}  {told}{rest}", paint(style::DIM, time))
+    format!("{}  {first}{rest}", paint(style::DIM, time))
 }
 
-/// Whether the line tells what blocks a plan.
+/// Whether the line says what blocks a plan.
 pub fn is_block(text: &str) -> bool {
     head(text).is_some_and(|head| BlockReason::ALL.iter().any(|reason| reason.name() == head))
 }

@@ -32,15 +32,19 @@ pub fn page(status: &Status) -> String {
         style::NAME,
         status.plan.iter().map(|step| (String::new(), step.clone())),
     );
-    let waits = status
-        .waits
-        .iter()
-        .map(|wait| (wait.reason.clone(), told(wait.member.as_deref(), &wait.detail)));
+    let waits = status.waits.iter().map(|wait| {
+        (
+            wait.reason.clone(),
+            with_member(wait.member.as_deref(), &wait.detail),
+        )
+    });
     text += &section("Waiting for", style::WARN, waits);
-    let blocks = status
-        .blocks
-        .iter()
-        .map(|block| (block.reason.clone(), told(block.member.as_deref(), &block.detail)));
+    let blocks = status.blocks.iter().map(|block| {
+        (
+            block.reason.clone(),
+            with_member(block.member.as_deref(), &block.detail),
+        )
+    });
     text += &section("Blocked by", style::BAD, blocks);
     let backups = status
         .backup
@@ -328,7 +332,7 @@ fn section(title: &str, style: Style, items: impl Iterator<Item = (String, Strin
     format!("\n{}\n{text}", paint(style::HEAD, title))
 }
 
-fn told(member: Option<&str>, detail: &str) -> String {
+fn with_member(member: Option<&str>, detail: &str) -> String {
     match member {
         // The detail often names it already.
         Some(member) if !detail.contains(member) => format!("{member}: {detail}"),

@@ -117,7 +117,17 @@ fn a_store_that_does_not_know_us_or_keeps_nothing_apart() {
     let sandbox = Sandbox::new();
     let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
     let s3 = StoreServer::start(Kind::S3);
-    let now = |url: &str| sandbox.run(&["backup", "now", url, "--endpoints", &etcd.url, "--patience", "5s"]);
+    let now = |url: &str| {
+        sandbox.run(&[
+            "backup",
+            "now",
+            url,
+            "--endpoints",
+            &etcd.url,
+            "--patience",
+            "60s",
+        ])
+    };
     now(&s3.url("missing", "etcd")).fails(1, &["missing", "Make it first"]);
     s3.make_bucket("there");
     let url = s3.url("there", "etcd");
@@ -125,7 +135,7 @@ fn a_store_that_does_not_know_us_or_keeps_nothing_apart() {
     let right = fs::read_to_string(s3.credentials()).unwrap();
     fs::write(s3.credentials(), right.replace("protects-nothing", "hunter-two")).unwrap();
     for words in [vec!["list", &url], vec!["now", &url, "--endpoints", &etcd.url]] {
-        let run = sandbox.run(&[&["backup"], &words[..], &["--patience", "5s"]].concat());
+        let run = sandbox.run(&[&["backup"], &words[..], &["--patience", "60s"]].concat());
         run.fails(1, &["Check the credentials"]);
         assert!(!run.err.contains("hunter"), "{run:?}");
     }
@@ -136,7 +146,7 @@ fn a_store_that_does_not_know_us_or_keeps_nothing_apart() {
         "--endpoints",
         &etcd.url,
         "--patience",
-        "5s",
+        "60s",
     ]);
     assert_eq!(agent.code, 1, "{agent:?}");
     assert!(agent.err.contains("Check the credentials"), "{agent:?}");

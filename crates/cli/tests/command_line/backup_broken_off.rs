@@ -1,12 +1,11 @@
 //! `quorate backup restore` that does not come to its end: a person stops it, a disk is too small or fills up. Nothing is
 //! left where the data directory would be, and nothing in the archive that keeps others waiting.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use quorate_testkit::{Fault, Proxy, StoreKind, StoreServer};
+use quorate_testkit::{Fault, Proxy, StoreKind, StoreServer, await_that};
 use serde_json::Value;
 
 use crate::etcd::{Etcd, newest};
@@ -29,10 +28,10 @@ impl Archived {
     fn new() -> Archived {
         let sandbox = Sandbox::new();
         let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
-        let mut random = std::fs::File::open("/dev/urandom").unwrap();
+        let mut chance = fastrand::Rng::with_seed(1);
         for number in 0..LARGE {
             let mut value = vec![0; 1_000_000];
-            random.read_exact(&mut value).unwrap();
+            chance.fill(&mut value);
             etcd.put(&format!("large-{number}"), &value);
         }
         let server = StoreServer::start(StoreKind::S3);
@@ -113,14 +112,6 @@ impl Archived {
     }
 }
 
-fn until(what: &str, is: impl Fn() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !is() {
-        assert!(Instant::now() < limit, "{what}: it takes too long");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
     let sent = Command::new("kill").args([name, &pid]).status();
@@ -142,7 +133,7 @@ fn stopped_half_way_a_restore_leaves_nothing() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        until("the restore begins", || archived.growing().exists());
+        await_that("the restore begins", LIMIT, || archived.growing().exists());
         archived.hold();
         let readers = archived.readers();
         assert!(
@@ -215,10 +206,10 @@ fn a_disk_that_is_full_or_fills_up_is_told() {
     );
     let (run, left) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            until("the restore begins", || begun.exists());
+            await_that("the restore begins", LIMIT, || begun.exists());
             archived.hold();
             std::fs::write(&held, "").unwrap();
-            until("the disk is full", || full.exists());
+            await_that("the disk is full", LIMIT, || full.exists());
             archived.slow();
         });
         archived.on_a_disk(64, &archived.restore(&archived.by_proxy), &script)

@@ -186,6 +186,27 @@ fn a_silent_agent_is_shown(up: &Up) {
     until("an agent that goes on is not silent", false);
 }
 
+/// Begins with a manifest that nobody can read: the members are started by the one before, and the fault is shown.
+fn goes_on_without_its_manifest(up: &mut Up) {
+    let file = up.sandbox.root().join("cluster.yaml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, "replicas: [").unwrap();
+    let (child, lines) = spawn(&up.sandbox, &up.cache);
+    (up.child, up.lines) = (child, lines);
+    up.reads("the last good one stays in force");
+    await_that("three members that serve", LIMIT, || {
+        let status = up.status();
+        let members = status["members"].as_array().into_iter().flatten();
+        match members.filter(|member| member["healthy"] == true).count() {
+            3 => Ok(()),
+            _ => Err(status.to_string()),
+        }
+    });
+    up.run(&["status", "--exit-code"]).fails(1, &["is blocked"]);
+    std::fs::write(&file, good).unwrap();
+    up.reads("etcd is up: 3 members");
+}
+
 #[test]
 fn up_look_change_kill_stop() {
     let mut up = Up::start(1);
@@ -293,9 +314,7 @@ fn up_look_change_kill_stop() {
     up.signal("-TERM");
     up.reads("stopped; the data stays in");
     assert!(up.child.wait().unwrap().success());
-    let (child, lines) = spawn(&up.sandbox, &up.cache);
-    (up.child, up.lines) = (child, lines);
-    up.reads("etcd is up: 3 members");
+    goes_on_without_its_manifest(&mut up);
 
     up.signal("-INT");
     up.reads("stopped; the data stays in");

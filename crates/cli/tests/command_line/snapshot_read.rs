@@ -195,7 +195,7 @@ fn one_key_comes_back_as_it_was() {
     );
     assert_eq!(json(&pretty.out), json(CONFIG_MAP));
     get(&[map, "--rev", "3"]).fails(1, &["written later, at revision 4"]);
-    get(&["never"]).fails(1, &["Nothing in the file tells of it"]);
+    get(&["never"]).fails(1, &["Nothing in the file mentions it"]);
     get(&["a", "--rev", "9"]).fails(3, &["revision 9", "1 to 8"]);
     get(&["a", "--rev", "0"]).fails(2, &["expected a number from 1 on"]);
     get(&[""]).fails(2, &["the key is empty"]);

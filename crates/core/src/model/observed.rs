@@ -19,6 +19,9 @@ pub struct Observed {
     pub quorum: Option<QuorumView>,
     /// etcd asks for a user, and what it was given is not enough; in its words.
     pub login_refused: Option<String>,
+    /// The members were not asked, for want of certificates to ask them with: nothing can be concluded from their silence.
+    #[serde(default)]
+    pub unasked: bool,
     /// How the last membership step, leadership move or start ended, if one ran since the last pass.
     pub last: Option<Outcome>,
     /// Members whose processes trust only CAs that nobody has any more.
@@ -53,6 +56,9 @@ pub struct SlotView {
     /// What the slot's volumes lie in and would be deleted with. A machine has none.
     pub storage: Option<Storage>,
     pub process: Process,
+    /// Where its process is, for people: its pod, and the node of that. `None` where it can only be here.
+    #[serde(default)]
+    pub located: Option<String>,
     /// Whether its process can be given what is wanted while it runs.
     #[serde(default)]
     pub resize: Resize,

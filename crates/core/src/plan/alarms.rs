@@ -1,4 +1,4 @@
-//! Alarms that etcd has raised: told for as long as they last.
+//! Alarms that etcd has raised: reported for as long as they last.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,14 @@ use crate::model::{Alarm, AlarmKind, MemberId, MemberStatus, Ordinal};
 impl Pass<'_> {
     /// Says which alarms there are. True if one of them says that members' data differ: then nothing is changed.
     pub fn report_alarms(&mut self) -> bool {
-        let mut told: BTreeMap<Alarm, Option<Ordinal>> = BTreeMap::new();
+        let mut reported: BTreeMap<Alarm, Option<Ordinal>> = BTreeMap::new();
         for alarm in self.statuses().flat_map(|(_, status)| &status.alarms) {
-            told.entry(*alarm).or_insert_with(|| self.slot_of(alarm.member));
+            reported
+                .entry(*alarm)
+                .or_insert_with(|| self.slot_of(alarm.member));
         }
-        let corrupt = told.keys().any(|alarm| alarm.kind == AlarmKind::Corrupt);
-        for (alarm, ordinal) in told {
+        let corrupt = reported.keys().any(|alarm| alarm.kind == AlarmKind::Corrupt);
+        for (alarm, ordinal) in reported {
             let name = ordinal.map_or(format!("member {}", alarm.member), |o| {
                 self.spec.member_name(o).to_string()
             });

@@ -108,7 +108,7 @@ impl Pass<'_> {
         if sound < needed {
             let detail = format!(
                 "the cluster was started but never seen to serve, and only {sound} of its {all} volumes are left; \
-                 {needed} are needed. It may have served: nothing is started anew over it"
+                 {needed} are needed. It may have served: no new cluster is started over it"
             );
             self.block(BlockReason::QuorumLost, None, detail);
         } else {

@@ -11,7 +11,10 @@ impl Pass<'_> {
     /// Takes in everything the observation shows. Nothing is decided here.
     pub fn learn(&mut self) {
         self.learn_cluster();
-        self.begin_anew();
+        // Who was not asked is wanted as it was made, for want of anything better: that is no other wish.
+        if !self.observed.unasked {
+            self.forget_former_failures();
+        }
         self.learn_slots();
         self.learn_members();
         self.settle_change();
@@ -41,7 +44,7 @@ impl Pass<'_> {
 
     /// What failed under another version or configuration says nothing about the ones that are wanted now, nor does how
     /// long it was tried.
-    fn begin_anew(&mut self) {
+    fn forget_former_failures(&mut self) {
         let turn = &mut self.memory.disturbance;
         for (ordinal, slot) in &mut self.memory.slots {
             let wanted = Some(self.spec.setup_of(*ordinal));
@@ -62,7 +65,7 @@ impl Pass<'_> {
         for ordinal in self.observed.slots.keys() {
             self.learn_owner(*ordinal);
         }
-        let now = self.now;
+        let (now, unasked) = (self.now, self.observed.unasked);
         let slots = self.memory.slots.values().filter(|slot| slot.served_as.is_some());
         let proven: Vec<Option<Setup>> = slots.map(|slot| slot.served_as.clone()).collect();
         for ordinal in self.ordinals() {
@@ -95,13 +98,14 @@ impl Pass<'_> {
             };
             let runs = runs_as.is_some();
             let status = view.status.as_ref().filter(|_| runs);
-            slot.unhealthy_since = if runs && !status.is_some_and(|s| s.healthy) {
+            let silent = runs && status.is_none() && !unasked;
+            slot.unhealthy_since = if runs && !unasked && !status.is_some_and(|s| s.healthy) {
                 Some(slot.unhealthy_since.filter(|since| *since <= now).unwrap_or(now))
             } else {
                 None
             };
             let leaderless = status.is_some_and(|s| s.leader.is_none());
-            slot.unanswered = count(slot.unanswered, runs && status.is_none(), pace::UNANSWERED, now);
+            slot.unanswered = count(slot.unanswered, silent, pace::UNANSWERED, now);
             slot.leaderless = count(slot.leaderless, leaderless, pace::LEADERLESS, now);
             if let Some(status) = status {
                 slot.served = slot.served.max(Some(status.version));
@@ -167,7 +171,7 @@ impl Pass<'_> {
     }
 
     /// A change that shows in the list is done; one that was refused, or has not shown for long, is void. If the clock
-    /// was set back, "for long" begins anew: it may have been asked for a moment ago.
+    /// was set back, "for long" starts over: it may have been asked for a moment ago.
     fn settle_change(&mut self) {
         let now = self.now;
         if let Some(change) = self.memory.change.as_mut().filter(|change| change.since > now) {

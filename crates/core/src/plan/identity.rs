@@ -10,7 +10,7 @@ use crate::guard::{Guard, Guards};
 use crate::memory::Memory;
 use crate::model::{ClusterId, MemberId, Observed, Ordinal, Process, Spec, Volume};
 
-/// The same look, with volumes that hold the slot's own data and must not start told apart from those that may.
+/// The same look, with volumes that hold the slot's own data and must not start distinguished from those that may.
 pub(super) fn judged(spec: &Spec, observed: &Observed, memory: &Memory, guards: Guards) -> Observed {
     let mut judged = observed.clone();
     if !guards.on(Guard::PresentVolume) {

@@ -320,6 +320,21 @@ impl<'a> Pass<'a> {
         of_it.max().unwrap_or(self.spec.version)
     }
 
+    /// A member's name, and where its process is if the ground says so: whoever is waited for can be found.
+    pub fn name_and_location(&self, ordinal: Ordinal) -> String {
+        let name = self.spec.member_name(ordinal);
+        match self.view(ordinal).and_then(|v| v.located.as_ref()) {
+            Some(located) => format!("{name} ({located})"),
+            None => name.to_string(),
+        }
+    }
+
+    /// Takes back whatever else was planned: a place that is taken away now could not be made again.
+    pub fn only_starts(&mut self) {
+        let starts = |step: &Step| matches!(step, Step::Start { .. } | Step::Provide { .. });
+        self.plan.steps.retain(starts);
+    }
+
     /// Is there a place for a slot's process? If not it is asked for, and waited for.
     pub fn placed(&mut self, ordinal: Ordinal, setup: &Setup) -> bool {
         let Some(view) = self.view(ordinal) else {
@@ -332,7 +347,7 @@ impl<'a> Pass<'a> {
             _ if other => self.withdraw(ordinal),
             Place::Ready => return true,
             Place::Preparing { why } => {
-                let detail = format!("{}: {why}", self.spec.member_name(ordinal));
+                let detail = format!("{}: {why}", self.name_and_location(ordinal));
                 self.wait(WaitReason::Preparing, Some(ordinal), detail);
             }
             Place::Absent => {
@@ -409,7 +424,7 @@ impl<'a> Pass<'a> {
                 .map_or(version, |v| v.max(version)),
         );
         slot.starts = if asked { 1 } else { slot.starts.saturating_add(1) };
-        // A place that takes its time to show that it was told is told again, and that is the same start.
+        // A place that takes its time to show that it was started is started again, and that is the same start.
         if !same_start {
             slot.fails = slot.fails.saturating_add(1);
         }

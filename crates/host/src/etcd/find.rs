@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_etcd_is_told_apart() {
+    fn what_is_not_etcd_is_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         script(&dir.path().join("liar"), "echo hello");
         std::fs::write(dir.path().join("plain"), "x").unwrap();

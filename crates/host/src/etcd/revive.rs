@@ -44,7 +44,7 @@ pub struct RevivedSnapshot {
     pub revived: Revived,
     /// The etcd that replayed the log, if it took one.
     pub by: Option<EtcdBinary>,
-    /// Entries about members or the cluster that are not in it, because what they do could not be told.
+    /// Entries about members or the cluster that are not in it, because what they do is not known.
     pub left_out: Kinds,
 }
 

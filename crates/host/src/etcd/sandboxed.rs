@@ -24,7 +24,7 @@ const CLIENT: &str = "client:1";
 const PEER: &str = "peer:1";
 /// Its only peer URL.
 pub const PEER_URL: &str = "unix://peer:1";
-/// How much of what etcd said last is told.
+/// How much of what etcd said last is reported.
 const SAID_BYTES: u64 = 2000;
 /// An answer, at most.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;

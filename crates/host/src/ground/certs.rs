@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use quorate_client::{Identity, Port, Tls};
-use quorate_core::model::MemberName;
+use quorate_core::model::{MemberName, Time};
 use quorate_core::rotation::{Move, Seen, Stage, next};
 use quorate_pki::{Ca, Cas, Layout, Leaf, LeafUsages, MemberIdentity, PairPaths, Policy, Wanted};
 
-use crate::status::Certs;
+use crate::status::{self, Certs};
 use crate::{Error, Root};
 
 /// The etcd user that quorate acts as.
@@ -55,6 +55,8 @@ pub(crate) struct Prepared {
     pub(crate) rotations: [(Port, Rotation); 2],
     /// What is wrong with them, although they serve.
     pub(crate) problem: Option<String>,
+    /// One of them does not serve, and none is issued in its place now.
+    pub(crate) invalid: Option<String>,
 }
 
 /// How far the CAs at one port of the members are on their way to the next.
@@ -102,6 +104,14 @@ impl CertKeeper<'_> {
             }
         }
         let problem = lost.first().map(|(layout, _)| lost_key(layout));
+        let kept_from = match (self.may, &problem) {
+            (CertPolicy::Freeze, _) => Some("spec.paused keeps it from being issued again: take that out"),
+            (_, Some(_)) => {
+                Some("without ca.key it cannot be issued again until the next CA signs: put ca.key back")
+            }
+            (_, None) => None,
+        };
+        let invalid = kept_from.and_then(|why| Some(format!("{}; {why}", self.invalid(now)?)));
         let [(layout, clients), (peer_layout, peers)] = self.read(now)?;
         let signer = |cas: &Cas| cas.signer().map(|ca| ca.info().fingerprint);
         let shared = layout != peer_layout && signer(&peers) == signer(&clients);
@@ -118,6 +128,29 @@ impl CertKeeper<'_> {
             trusted,
             rotations: [(Port::Client, of_clients), (Port::Peer, of_peers)],
             problem,
+            invalid,
+        })
+    }
+
+    /// What is wrong with the first certificate in use that is missing, damaged or expired.
+    fn invalid(&self, now: SystemTime) -> Option<String> {
+        let layout = Layout::new(&self.root.pki());
+        let of = |member: &MemberName| [layout.server(member.as_str()), layout.peer(member.as_str())];
+        let of_members = self.started.iter().flat_map(of);
+        let mut pairs = of_members.chain([own_files(self.root), layout.client()]);
+        pairs.find_map(|pair| {
+            if let Some(missing) = [&pair.cert, &pair.key].into_iter().find(|file| !file.exists()) {
+                return Some(format!("{} is missing", missing.display()));
+            }
+            match quorate_pki::inspect(&pair.cert) {
+                Ok(info) if info.not_after > now => None,
+                Ok(info) => Some(format!(
+                    "{} expired at {}",
+                    pair.cert.display(),
+                    status::rfc3339(time(info.not_after))
+                )),
+                Err(source) => Some(self.failed(source).chain()),
+            }
         })
     }
 
@@ -157,7 +190,7 @@ impl CertKeeper<'_> {
         })
     }
 
-    /// Makes the next move of a rotation, if its time has come, and says which: then everything is to be prepared anew.
+    /// Makes the next move of a rotation, if its time has come, and says which: then everything is to be prepared again.
     pub(crate) fn rotate(&self, rotation: &Rotation, proven: bool) -> Result<Option<String>, Error> {
         if self.may != CertPolicy::Renew {
             return Ok(None);
@@ -243,12 +276,12 @@ impl CertKeeper<'_> {
 
     fn proof(&self, cas: &Cas, stage: Stage) -> Result<Option<Tls>, Error> {
         match (stage, cas.next(), cas.signer()) {
-            // Whoever answers to a certificate of the next CA trusts it.
+            // A member that answers to a certificate of the next CA trusts it.
             (Stage::Introducing, Some(next), _) => {
                 let identity = self.issue(next)?;
                 self.tls(cas.bundle(), identity).map(Some)
             }
-            // Whoever is trusted by one that trusts the new CA alone shows a certificate of it.
+            // A member that one that trusts the new CA alone connects to shows a certificate of it.
             (Stage::Retiring, _, Some(signer)) => {
                 let identity = self.issue(signer)?;
                 self.tls(signer.pem().cert.clone(), identity).map(Some)
@@ -313,7 +346,7 @@ pub(crate) fn disjoint(one: &str, other: &str) -> bool {
 /// Files looked at for a change.
 const FILES_MAX: usize = 4096;
 
-/// What tells that a file was changed, made or deleted.
+/// Enough of each file's metadata to notice that it was changed, made or deleted.
 pub(crate) type CertsStamp = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 /// As the certificates are now, at a glance.
@@ -346,6 +379,11 @@ pub(crate) fn lacking(root: &Root, member: &MemberName) -> Option<String> {
         "it has no certificate: {} is missing",
         missing.cert.display()
     ))
+}
+
+fn time(at: SystemTime) -> Time {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn whole(pair: &PairPaths) -> bool {

@@ -1,7 +1,8 @@
 //! The manifest on the disk: read, judged, and read again when it changes.
 //!
-//! In: a path. Out: a checked [`Cluster`] with its warnings, or every fault as one text. After an edit that breaks
-//! it, the last good one stays in force and the fault is shown.
+//! In: a path, and the text that the journal remembers. Out: a checked [`Cluster`] with its warnings, or every fault as one
+//! text. After an edit that breaks it, the last good one stays in force and the fault is shown: also by a supervisor that
+//! begins with a broken file, or with none.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -46,18 +47,25 @@ struct ManifestStamp {
 }
 
 impl Manifest {
-    /// Reads it for the first time; then a fault is an error.
-    pub(crate) fn open(path: &Path) -> Result<Manifest, Error> {
+    /// Reads it for the first time. A fault is an error, unless a good manifest is `remembered`.
+    pub(crate) fn open(path: &Path, remembered: Option<&str>) -> Result<Manifest, Error> {
         let path = std::path::absolute(path).map_err(|source| Error::file("find", path, source))?;
         let stamp = stamp(&path);
-        let (text, cluster, warnings) = read(&path)?;
+        let ((text, cluster, warnings), fault) = match (read(&path), remembered) {
+            (Ok(read), _) => (read, None),
+            (Err(error), Some(text)) => match judged(text, "the manifest that was last in force") {
+                Ok((cluster, warnings)) => ((text.to_owned(), cluster, warnings), Some(broken(&error))),
+                Err(_) => return Err(error),
+            },
+            (Err(error), None) => return Err(error),
+        };
         Ok(Manifest {
             path,
             stamp,
             cluster,
             text,
             warnings,
-            fault: None,
+            fault,
         })
     }
 
@@ -94,10 +102,15 @@ impl Manifest {
                 self.warnings = warnings;
                 self.fault = None;
             }
-            Err(error) => self.fault = Some(format!("{}; the last good one stays in force", error.chain())),
+            Err(error) => self.fault = Some(broken(&error)),
         }
         true
     }
+}
+
+/// Why the file as it is now is not in force.
+fn broken(error: &Error) -> String {
+    format!("{}; the last good one stays in force", error.chain())
 }
 
 fn stamp(path: &Path) -> Option<ManifestStamp> {
@@ -209,11 +222,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cluster.yaml");
         assert!(matches!(
-            Manifest::open(&path).unwrap_err(),
+            Manifest::open(&path, None).unwrap_err(),
             Error::ManifestMissing { .. }
         ));
         std::fs::write(&path, text("")).unwrap();
-        let mut manifest = Manifest::open(&path).unwrap();
+        let mut manifest = Manifest::open(&path, None).unwrap();
         assert!(!manifest.look());
         std::fs::write(&path, text("").replace("replicas: 3", "replicas: 5")).unwrap();
         assert!(manifest.look() && manifest.fault.is_none());
@@ -230,6 +243,37 @@ mod tests {
         assert!(manifest.look() && manifest.fault.as_ref().unwrap().contains("keeps its name"));
         std::fs::write(&path, text("")).unwrap();
         assert!(manifest.look() && manifest.fault.is_none());
+    }
+
+    #[test]
+    fn with_a_broken_file_the_remembered_manifest_is_in_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cluster.yaml");
+        let remembered = text("").replace("replicas: 3", "replicas: 5");
+        let open = |remembered| Manifest::open(&path, remembered);
+        let missing = open(Some(remembered.as_str())).unwrap();
+        assert_eq!(
+            (missing.cluster.replicas, &missing.text),
+            (5, &remembered),
+            "what was last in force goes on"
+        );
+        let fault = missing.frozen().unwrap();
+        assert_eq!(fault.reason, BlockReason::Invalid);
+        assert!(
+            fault.detail.contains("no manifest at") && fault.detail.contains("last good one"),
+            "{fault:?}"
+        );
+        std::fs::write(&path, text("").replace("replicas: 3", "replicas: none")).unwrap();
+        assert!(matches!(open(None).unwrap_err(), Error::ManifestInvalid { .. }));
+        assert!(
+            open(Some("{")).unwrap_err().chain().contains("spec.replicas"),
+            "the file's fault, for what is remembered is no manifest"
+        );
+        let mut spoilt = open(Some(remembered.as_str())).unwrap();
+        assert!(spoilt.frozen().unwrap().detail.contains("spec.replicas") && !spoilt.look());
+        std::fs::write(&path, text("")).unwrap();
+        assert!(spoilt.look() && spoilt.frozen().is_none());
+        assert_eq!(spoilt.cluster.replicas, 3);
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Ground {
                 slots,
                 quorum: answers.quorum,
                 login_refused: answers.login_refused,
+                unasked: false,
                 last,
                 lost_ca: self.trust_lost_ca(),
             },
@@ -234,6 +235,7 @@ impl Ground {
             cannot_start,
             ran: None,
             replay_limit,
+            located: None,
         })
     }
 
@@ -442,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asides_are_told_apart_by_whole_names() {
+    fn asides_are_distinguished_by_whole_names() {
         let member = MemberName("c-1".to_owned());
         assert_eq!(
             aside_of(&aside_name(&member, Generation(3), 77), &member),

@@ -1,7 +1,7 @@
 //! Which ports members listen on: chosen once, remembered in the journal, never changed after.
 //!
 //! In: what the manifest asks for, what is remembered, what is free and belongs to no other root. Out: a client and a peer port for every member,
-//! no two alike. A port that is taken later is a fact (`cannot_start`), not a reason to choose anew: the peer URL is
+//! no two alike. A port that is taken later is a fact (`cannot_start`), not a reason to choose again: the peer URL is
 //! what the other members know this one by.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Room on the file system that holds the root: observed by the supervisor, and by whoever reads the status, since nothing
+//! Room on the file system that holds the root: observed by the supervisor, and by each reader of the status, since nothing
 //! can be written where it is full.
 //!
 //! In: the root. Out: whether there is room, and what the status says of it.

@@ -57,6 +57,12 @@ impl Journal {
         }
     }
 
+    /// The manifest that was last in force, if the cluster has begun: where its file is broken, the cluster goes on with this.
+    pub(crate) fn manifest(&self) -> Option<&str> {
+        let begun = self.memory.bootstrap.is_some();
+        self.memory.manifest.as_deref().filter(|_| begun)
+    }
+
     /// Reads the journal; `None` if there is none and no data either.
     pub(crate) fn load(root: &Root) -> Result<Option<Journal>, Error> {
         let path = root.journal();

@@ -140,7 +140,7 @@ fn become_etcd(launch: &Launch, log: &File, lock: File) -> Error {
         (Ok(out), Ok(err)) => (out, err),
         (Err(source), _) | (_, Err(source)) => return failed(source),
     };
-    // etcd inherits the lock: it ends with the process, whoever ends that and however.
+    // etcd inherits the lock: it ends with the process, however that ends.
     if let Err(source) = rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty()) {
         return failed(source.into());
     }

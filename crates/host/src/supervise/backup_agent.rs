@@ -62,7 +62,7 @@ pub(crate) struct BackupAgent {
     root: Root,
     wanted: Option<BackupSettings>,
     running: Option<(Child, Instant)>,
-    /// It was told to stop, and is killed at this time.
+    /// It was asked to stop, and is killed at this time.
     stopping: Option<Instant>,
     stop_limit: Duration,
     ends: u32,
@@ -87,7 +87,7 @@ impl BackupAgent {
         }
     }
 
-    /// Looks after it: started if it is wanted and the cluster serves, stopped if it is not, started anew if what is
+    /// Looks after it: started if it is wanted and the cluster serves, stopped if it is not, restarted if what is
     /// wanted has changed. It waits for nothing: what is not done yet is looked at the next time. Returns what is worth
     /// telling.
     pub(crate) fn tend(&mut self, wanted: Option<&BackupSettings>, serves: bool) -> Option<String> {
@@ -98,7 +98,7 @@ impl BackupAgent {
             if self.running.is_some() {
                 self.ask_to_stop();
                 news = Some(match wanted {
-                    Some(_) => "the backup agent is started anew, as the manifest says now".to_owned(),
+                    Some(_) => "the backup agent is restarted, as the manifest says now".to_owned(),
                     None => "the backup agent is stopped, as the manifest says now".to_owned(),
                 });
             }
@@ -145,12 +145,12 @@ impl BackupAgent {
         let pause = PAUSE.saturating_mul(1 << self.ends.min(6)).min(PAUSE_MAX);
         self.ends = self.ends.saturating_add(1);
         self.not_before = Some(Instant::now() + pause);
-        let told = format!(
+        let reported = format!(
             "the backup agent ended ({why}); it is started again in {} s",
             pause.as_secs()
         );
         self.ended = Some(why);
-        told
+        reported
     }
 
     fn archive(&self) -> String {
@@ -305,7 +305,7 @@ mod tests {
         tend_until(&mut backup_agent, Some(&one), said("file:///one")).await;
         let first = pid(&backup_agent).unwrap();
         let news = backup_agent.tend(Some(&two), true).unwrap();
-        assert!(news.contains("started anew"), "{news}");
+        assert!(news.contains("restarted"), "{news}");
         assert_eq!(backup_agent.tend(Some(&two), true), None);
         assert_eq!(pid(&backup_agent), Some(first));
         backup_agent.stopping = Some(Instant::now());

@@ -1,13 +1,14 @@
 //! Certificates in the supervisor's loop: kept good, their CA rotated, members asked for proofs.
 //!
 //! In: the journal, the files in `pki/`. Out: what members are restarted for, and what quorate itself connects with.
-//! Nobody is stopped here: whoever trusts other CAs than are wanted is restarted by the planner.
+//! Nobody is stopped here: a member that trusts other CAs than are wanted is restarted by the planner. While certificates
+//! cannot be brought up to date nothing is changed, and members are healed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_client::{Address, Port, prove};
 use quorate_core::memory::Mark;
-use quorate_core::model::{MemberName, Ordinal};
+use quorate_core::model::{Frozen, MemberName, Ordinal};
 use quorate_core::reason::BlockReason;
 use quorate_core::rotation::Proven;
 
@@ -15,8 +16,47 @@ use super::{Event, Supervision};
 use crate::Error;
 use crate::ground::certs::{CertKeeper, CertPolicy, Rotation};
 use crate::ground::{certs, manifest};
+use crate::status::{Block, Status};
+
+/// What is wrong with the certificates, as a block.
+#[derive(Debug, Default)]
+pub(super) struct CertFaults {
+    /// They could not be brought up to date.
+    pub(super) failed: Option<String>,
+    /// One of them does not serve.
+    invalid: Option<String>,
+}
+
+impl CertFaults {
+    /// While they cannot be brought up to date, nothing is changed.
+    pub(super) fn frozen(&self) -> Option<Frozen> {
+        let detail = format!(
+            "{}; nothing is changed until that is mended",
+            self.failed.as_ref()?
+        );
+        let reason = BlockReason::Certificates;
+        Some(Frozen { reason, detail })
+    }
+
+    /// Says that one does not serve: what is done about other things goes on.
+    pub(super) fn show(&self, status: &mut Status) {
+        if let Some(detail) = self.invalid.clone() {
+            status.ready = false;
+            status.blocks.push(Block {
+                reason: BlockReason::Certificates.name().to_owned(),
+                member: None,
+                detail,
+            });
+        }
+    }
+}
 
 impl<E: FnMut(Event)> Supervision<E> {
+    /// Does so again, and shows what is wrong.
+    pub(super) async fn look_at_certificates(&mut self) {
+        self.cert_faults.failed = self.certify().await.err().map(|error| error.chain());
+    }
+
     /// Brings certificates up to date, and what depends on them.
     pub(super) async fn certify(&mut self) -> Result<(), Error> {
         // Before they are looked at: what is changed meanwhile is looked at again.
@@ -62,6 +102,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         let wrong = |what| format!("{}: {what}", BlockReason::Certificates);
         self.rotating = prepared.rotates();
         self.problems.certificates = prepared.problem.map(wrong).into_iter().collect();
+        self.cert_faults.invalid = prepared.invalid;
         self.ground.clients.renew(Some(prepared.tls));
         self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, &prepared.trusted);
         self.ground.trusted = prepared.trusted;

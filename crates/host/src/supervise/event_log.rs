@@ -34,18 +34,24 @@ pub(crate) fn step(
 ) {
     let cluster = &spec.name;
     let member = subject(step, memory).map(|ordinal| spec.member_name(ordinal).to_string());
-    let (member, told) = (member.as_deref(), step.described(spec, memory));
+    let (member, described) = (member.as_deref(), step.described(spec, memory));
     let repeats = standing.repeats(step, result);
     let step = format!("{:?}", step.kind());
     match result {
-        StepResult::Done => tracing::info!(cluster, member, step, "{told}"),
-        _ if repeats => tracing::debug!(cluster, member, step, "{told}: again: {result:?}"),
+        StepResult::Done => tracing::info!(cluster, member, step, "{described}"),
+        _ if repeats => tracing::debug!(cluster, member, step, "{described}: again: {result:?}"),
         StepResult::Refused(why) => {
             let reason = why.to_string();
-            tracing::warn!(cluster, member, step, reason, "{told}: refused");
+            tracing::warn!(cluster, member, step, reason, "{described}: refused");
         }
         StepResult::Unclear(why) => {
-            tracing::warn!(cluster, member, step, reason = why, "{told}: outcome unknown");
+            tracing::warn!(
+                cluster,
+                member,
+                step,
+                reason = why,
+                "{described}: outcome unknown"
+            );
         }
     }
 }

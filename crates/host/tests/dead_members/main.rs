@@ -138,12 +138,12 @@ fn make(data_dir: &Path, snapshot: &Path, binary: &Path) -> RevivedSnapshot {
         explicit: Some(binary.to_owned()),
         ..Places::default()
     };
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let made = revive(
         &wanted,
         &places,
         &mut |what| {
-            told.push(match what {
+            reported.push(match what {
                 ReviveEvent::UnsupportedEntry(stopped) => format!(
                     "{}; {} remain: {}",
                     stopped.stop,
@@ -156,7 +156,7 @@ fn make(data_dir: &Path, snapshot: &Path, binary: &Path) -> RevivedSnapshot {
         },
         &Progress::new(),
     );
-    let made = made.unwrap_or_else(|error| panic!("{}\n{told:?}", error.chain()));
-    assert_eq!(made.by.is_some(), !told.is_empty());
+    let made = made.unwrap_or_else(|error| panic!("{}\n{reported:?}", error.chain()));
+    assert_eq!(made.by.is_some(), !reported.is_empty());
     made
 }

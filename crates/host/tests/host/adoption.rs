@@ -138,15 +138,19 @@ fn a_lost_ca_stops_nobody_while_the_cluster_is_paused() {
         for file in ["ca.crt", "ca.key"] {
             std::fs::rename(pki.join(file), kept.join(file)).unwrap();
         }
-        let told = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("ca.crt"));
-        let shown = place.until("told", told).await;
+        let reported = |s: &quorate_host::Status| {
+            s.blocks
+                .iter()
+                .any(|b| b.reason == "Certificates" && b.detail.contains("ca.crt"))
+        };
+        let shown = place.until("reported", reported).await;
         assert_eq!(pids(&shown), pids(&before), "nobody was stopped");
         assert!(!pki.join("ca.crt").exists(), "and no other was made");
         for file in ["ca.crt", "ca.key"] {
             std::fs::rename(kept.join(file), pki.join(file)).unwrap();
         }
         place.edit_manifest("\n  paused: true", "");
-        let after = place.until("mended", |s| s.ready && !told(s)).await;
+        let after = place.until("mended", |s| s.ready && !reported(s)).await;
         assert_eq!(pids(&after), pids(&before));
         up.down().await;
     });

@@ -28,7 +28,7 @@ pub fn newest() -> String {
     versions().pop().expect("there is one")
 }
 
-/// A root directory and what was told about it. Members still running when it is dropped are stopped.
+/// A root directory and what was reported about it. Members still running when it is dropped are stopped.
 pub struct Place {
     dir: tempfile::TempDir,
     pub lines: Arc<Mutex<Vec<String>>>,
@@ -120,7 +120,7 @@ impl Place {
         })
     }
 
-    /// `hear` gets each line as it is told, before the supervisor goes on.
+    /// `hear` gets each line as it is reported, before the supervisor goes on.
     fn supervise(&self, etcd: Option<PathBuf>, mut hear: impl FnMut(&str) + Send + 'static) -> Up {
         let (stop, stopped) = oneshot::channel::<()>();
         let lines = Arc::clone(&self.lines);

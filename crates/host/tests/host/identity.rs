@@ -42,7 +42,7 @@ fn blocked(status: &Status, part: &str) -> bool {
     details.any(|detail| detail.contains(part))
 }
 
-fn told(place: &Place, part: &str) -> bool {
+fn reported(place: &Place, part: &str) -> bool {
     let lines = place.lines.lock().unwrap();
     lines.iter().any(|line| line.contains(part))
 }
@@ -74,7 +74,7 @@ fn a_member_whose_data_was_put_back_before_its_last_start_is_replaced() {
         let up = place.up();
         let replaced = |s: &Status| s.ready && s.members[1].id != before.members[1].id;
         let after = place.until("replaced", replaced).await;
-        assert!(told(
+        assert!(reported(
             &place,
             "RolledBack: t-1 is not started, for its volume was rolled back"
         ));

@@ -59,7 +59,10 @@ async fn goes_on_managing(version: &str) {
         .until("it has grown", |status| status.ready && status.members.len() == 2)
         .await;
     assert!(grown.members.iter().all(|m| m.healthy), "{version}: {grown:#?}");
-    let told = format!("{grown:?}") + &place.lines.lock().unwrap().join("\n");
-    assert!(!told.contains("hunter2"), "{version}: the password is told");
+    let reported = format!("{grown:?}") + &place.lines.lock().unwrap().join("\n");
+    assert!(
+        !reported.contains("hunter2"),
+        "{version}: the password is reported"
+    );
     up.down().await;
 }

@@ -19,11 +19,11 @@ use crate::harness::{PATIENCE, Place, Up, newest, pids, run};
 
 /// How long no write may be acknowledged, beyond what the machine stood still: an election takes one or two seconds.
 const GAP: Duration = Duration::from_secs(5);
-/// How long one write may take, with its connection. One that was lost with a leader is not waited for any longer.
+/// How long one write may take, with its connection. Two that are lost with their leaders, one after the other, are no gap.
 const WRITE: Timeouts = Timeouts {
-    connect: Duration::from_secs(3),
-    request: Duration::from_secs(3),
-    stream_idle: Duration::from_secs(3),
+    connect: Duration::from_secs(2),
+    request: Duration::from_secs(2),
+    stream_idle: Duration::from_secs(2),
 };
 
 fn cas(root: &Path) -> Cas {
@@ -108,12 +108,9 @@ async fn write_to(url: &str, root: &Path, acknowledged: &impl Fn()) {
 async fn under_writes(what: &str, place: &Place, work: impl Future<Output = ()>) {
     let (witness, writers) = (StallWitness::watch(place.root()), Writers::start(place));
     work.await;
-    let (gap, stall) = (writers.longest_gap(), witness.longest());
-    println!("{what}: longest write gap {gap:.2?}, longest stall of the machine {stall:.2?}");
-    assert!(
-        gap <= GAP + stall,
-        "{what}: no write was acknowledged for {gap:?}, and the machine stood still for {stall:?} at most"
-    );
+    let gap = writers.longest_gap();
+    println!("{what}: longest write gap {gap:.2?}");
+    witness.judge(what, gap, GAP);
 }
 
 async fn until(what: &str, place: &Place, wanted: impl Fn(&Cas) -> bool) {
@@ -203,14 +200,14 @@ fn a_ca_whose_files_are_lost_is_replaced_in_stages() {
             under_writes(&format!("{lost:?} lost"), &place, async {
                 // Certificates are looked at when the manifest changes, and once a minute.
                 place.edit_manifest("\n  host:", "\n  # Looked at.\n  host:");
-                let told = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("ca.key"));
-                place.until("told", told).await;
+                let reported = |s: &quorate_host::Status| s.problems.iter().any(|p| p.contains("ca.key"));
+                place.until("reported", reported).await;
                 until("introduced", &place, |cas| cas.next().is_some()).await;
                 assert!(cas(place.root()).trusted().contains(&former), "{lost:?}");
                 // Without this each stage lasts a day, for clients.
                 request_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
                 finished(&place, &former, &before).await;
-                assert!(!told(&place.status()));
+                assert!(!reported(&place.status()));
             })
             .await;
             up.down().await;

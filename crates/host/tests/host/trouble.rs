@@ -131,12 +131,61 @@ fn a_broken_edit_of_the_manifest_changes_nothing_and_is_shown() {
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("replicas: 1", "replicas: many");
-        let told = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.detail.contains("spec.replicas"));
-        let shown = place.until("shown", told).await;
+        let reported = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.detail.contains("spec.replicas"));
+        let shown = place.until("shown", reported).await;
         assert_eq!((shown.spec.replicas, shown.ready), (1, false));
         assert_eq!(shown.blocks[0].reason, "Invalid");
         place.edit_manifest("replicas: many", "replicas: 1");
-        place.until("mended", |s| !told(s) && s.ready).await;
+        place.until("mended", |s| !reported(s) && s.ready).await;
+        up.down().await;
+    });
+}
+
+/// After a reboot as well: what was last in force starts the members, and the fault is shown.
+#[test]
+fn a_supervisor_that_begins_with_a_broken_manifest_heals_by_the_one_before() {
+    run(async {
+        let place = Place::new(3, &newest());
+        let file = place.root().join("cluster.yaml");
+        let up = place.up();
+        let before = place.until_ready().await;
+        up.down().await;
+        let good = std::fs::read_to_string(&file).unwrap();
+        // Spoilt while nobody ran, and then missing under members that a supervisor left running.
+        place.edit_manifest("replicas: 3", "replicas: many");
+        let up = place.up();
+        let serves = |s: &quorate_host::Status| pids(s).len() == 3 && s.members.iter().all(|m| m.healthy);
+        let shows = |s: &quorate_host::Status, what: &str| {
+            !s.ready
+                && s.blocks
+                    .iter()
+                    .any(|b| b.reason == "Invalid" && b.detail.contains(what))
+        };
+        let spoilt = place
+            .until("three that serve, and the fault", |s| {
+                serves(s) && shows(s, "spec.replicas")
+            })
+            .await;
+        assert_eq!(
+            (spoilt.spec.replicas, &spoilt.cluster_id),
+            (3, &before.cluster_id)
+        );
+        up.crash().await;
+        std::fs::remove_file(&file).unwrap();
+        let victim = spoilt.members[1].pid.unwrap();
+        kill(victim);
+        let up = place.up();
+        let missing = place
+            .until("three that serve, and no file", |s| {
+                serves(s) && shows(s, "no manifest at") && !pids(s).contains(&victim)
+            })
+            .await;
+        assert_eq!(missing.members[0].pid, spoilt.members[0].pid, "taken over");
+        std::fs::write(&file, good.replace("replicas: 3", "replicas: 1")).unwrap();
+        let taken = place
+            .until("the mended file in force", |s| s.ready && s.spec.replicas == 1)
+            .await;
+        assert_eq!(taken.members.len(), 1);
         up.down().await;
     });
 }
@@ -282,8 +331,11 @@ fn settings_that_end_etcd_stop_at_one_member_which_goes_back_to_what_served() {
         place.edit_manifest("\n  host:", "\n  options: {snapshotCount: 777}\n  host:");
         let fails = |s: &quorate_host::Status| s.blocks.iter().any(|b| b.reason == "NewSettingsFail");
         let shown = place.until("blocked", fails).await;
-        let told = &shown.blocks[0].detail;
-        assert!(told.contains("777 is not for me"), "etcd's own reason: {told}");
+        let reported = &shown.blocks[0].detail;
+        assert!(
+            reported.contains("777 is not for me"),
+            "etcd's own reason: {reported}"
+        );
         let ids = |s: &quorate_host::Status| s.members.iter().map(|m| m.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&shown), ids(&before), "no voter was removed");
         let all_serve = |s: &quorate_host::Status| s.members.iter().all(|m| m.healthy) && pids(s).len() == 3;

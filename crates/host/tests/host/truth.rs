@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use quorate_host::Status;
-use quorate_testkit::await_that_async;
+use quorate_host::{Block, Status};
+use quorate_pki::{Ca, Layout, Leaf, LeafUsages, MemberIdentity, PairPem};
+use quorate_testkit::{DefaultPorts, await_that_async};
 
 use crate::harness::{PATIENCE, Place, first_member, kill, newest, pids, run};
 
@@ -93,6 +94,7 @@ fn a_stopped_cluster_keeps_its_ports() {
                 .flat_map(|m| [m.client_url.clone(), m.peer_url.clone()])
                 .collect::<Vec<_>>()
         };
+        let _ports = DefaultPorts::acquire();
         let (first, mut second) = (Place::new(1, &newest()), Place::new(1, &newest()));
         second.registry = first.registry.clone();
         without_ports(&first);
@@ -118,7 +120,7 @@ struct Case {
     mend: fn(&Place, &Status),
 }
 
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     Case {
         what: "a member that hangs",
         harm: |_, status| quorate_testkit::pause(process(status)),
@@ -136,6 +138,23 @@ const CASES: [Case; 2] = [
                 .any(|p| p.starts_with("Certificates: ") && p.contains("ca.key"))
         },
         mend: |place, _| fs::rename(place.root().join("kept.key"), place.root().join("pki/ca.key")).unwrap(),
+    },
+    Case {
+        what: "a key of the CA that cannot be read",
+        harm: |place, _| {
+            let key = place.root().join("pki/ca.key");
+            fs::rename(&key, place.root().join("kept.key")).unwrap();
+            fs::create_dir(key).unwrap();
+        },
+        shows: |s| {
+            let named = |b: &Block| b.reason == "Certificates" && b.detail.contains("pki/ca.key");
+            s.blocks.iter().any(named) && !s.ready && s.members[0].healthy
+        },
+        mend: |place, _| {
+            let key = place.root().join("pki/ca.key");
+            fs::remove_dir(&key).unwrap();
+            fs::rename(place.root().join("kept.key"), key).unwrap();
+        },
     },
 ];
 
@@ -162,6 +181,50 @@ fn what_is_wrong_shows_as_what_it_is() {
             mend(&place, &before);
             place.until("well after", |s| s.ready && !shows(s)).await;
         }
+        up.down().await;
+    });
+}
+
+/// Nothing is issued then, and new connections are refused while those that are open serve.
+#[test]
+fn a_certificate_that_expires_while_the_cluster_is_paused_is_shown() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        place.until_ready().await;
+        place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
+        let paused = place.until("paused", |s| s.spec.paused).await;
+        assert!(!blocked_by(&paused, "Certificates"), "{paused:#?}");
+        let layout = Layout::new(&place.root().join("pki"));
+        let read = |path: &Path| fs::read(path).unwrap();
+        let ca = PairPem {
+            cert: read(&layout.ca().cert),
+            key: read(&layout.ca().key),
+        };
+        let MemberIdentity { name, sans } = MemberIdentity::local("t-0", []).unwrap();
+        let leaf = Leaf {
+            common_name: &name,
+            cluster_name: "t",
+            sans,
+            usages: LeafUsages::ServerAndClient,
+        };
+        let (hour, before) = (
+            Duration::from_secs(3600),
+            SystemTime::now() - Duration::from_secs(86_400),
+        );
+        let expired = Ca::read(&ca).unwrap().issue(&leaf, hour, before).unwrap();
+        fs::write(layout.server(&name).key, expired.key).unwrap();
+        fs::write(layout.server(&name).cert, expired.cert).unwrap();
+        let named = |b: &Block| {
+            b.reason == "Certificates"
+                && b.detail.contains("server-t-0.crt expired at")
+                && b.detail.contains("spec.paused")
+        };
+        let shown = place.until("shown", |s| s.blocks.iter().any(named)).await;
+        assert!(!shown.ready, "{shown:#?}");
+        place.edit_manifest("\n  paused: true", "");
+        let after = place.until_ready().await;
+        assert!(!blocked_by(&after, "Certificates"), "{after:#?}");
         up.down().await;
     });
 }

@@ -103,7 +103,7 @@ impl Executor<'_> {
             Some(peer)
                 if peer.generation == generation && peer.config == config && peer.version == version =>
             {
-                Ok(self.make_pod_anew(&slot))
+                Ok(self.recreate_pod(&slot))
             }
             Some(_) => Err("its EtcdPeer was made for something else".to_owned()),
         }
@@ -141,7 +141,7 @@ impl Executor<'_> {
             return Err("its EtcdPeer was made for something else".to_owned());
         }
         let Some((pod, report)) = slot.parked() else {
-            return Ok(self.make_pod_anew(&slot));
+            return Ok(self.recreate_pod(&slot));
         };
         let Some(claim) = &slot.claim else {
             return Err("its claim is gone".to_owned());
@@ -207,7 +207,7 @@ impl Executor<'_> {
         take_down(&self.objects.slot(ordinal), &name)
     }
 
-    /// An EtcdPeer keeps the size that it was made with: no member has to be made anew for this.
+    /// An EtcdPeer keeps the size that it was made with: no member has to be recreated for this.
     fn grow(&self, ordinal: Ordinal, storage: &StorageId) -> Result<Requests, String> {
         let claim = self.objects.slot(ordinal).claim.filter(|c| c.uid == storage.uid);
         let (Some(claim), Some(to)) = (claim, requested(&self.context.cluster.claim)) else {
@@ -264,7 +264,7 @@ impl Executor<'_> {
     }
 
     /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
-    fn make_pod_anew(&self, slot: &SlotObjects) -> Requests {
+    fn recreate_pod(&self, slot: &SlotObjects) -> Requests {
         let stuck = slot
             .pod()
             .filter(|p| matches!(p.stage, Stage::Crashing(_) | Stage::Refused(_)));

@@ -42,7 +42,7 @@ pub struct Shared {
     pub reporter: EventRecorder,
     pub metrics: Arc<Metrics>,
     /// What certificates are made with.
-    pub certificates: Arc<secure::Settings>,
+    pub certificates: Arc<secure::CertificateSettings>,
 }
 
 impl std::fmt::Debug for Shared {

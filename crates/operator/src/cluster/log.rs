@@ -34,15 +34,15 @@ pub(crate) fn step(
 ) {
     let Names { namespace, cluster } = names;
     let member = subject(step, memory).map(|o| names.member(o).to_string());
-    let (member, told) = (member.as_deref(), step.described(spec, memory));
+    let (member, described) = (member.as_deref(), step.described(spec, memory));
     let repeats = standing.repeats(step, result);
     let step = format!("{:?}", step.kind());
     match result {
-        StepResult::Done => tracing::info!(namespace, cluster, member, step, "{told}"),
-        _ if repeats => tracing::debug!(namespace, cluster, member, step, "{told}: again: {result:?}"),
+        StepResult::Done => tracing::info!(namespace, cluster, member, step, "{described}"),
+        _ if repeats => tracing::debug!(namespace, cluster, member, step, "{described}: again: {result:?}"),
         StepResult::Refused(why) => {
             let reason = why.to_string();
-            tracing::warn!(namespace, cluster, member, step, reason, "{told}: refused");
+            tracing::warn!(namespace, cluster, member, step, reason, "{described}: refused");
         }
         StepResult::Unclear(why) => {
             tracing::warn!(
@@ -51,7 +51,7 @@ pub(crate) fn step(
                 member,
                 step,
                 reason = why,
-                "{told}: outcome unknown"
+                "{described}: outcome unknown"
             );
         }
     }

@@ -34,7 +34,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_password_is_read_and_never_told() {
+    fn a_password_is_read_and_never_printed() {
         let secret = |data: serde_json::Value| -> Secret {
             serde_json::from_value(json!({"stringData": {}, "data": data})).unwrap()
         };

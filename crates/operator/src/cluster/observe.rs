@@ -75,6 +75,8 @@ pub struct Look<'a> {
     pub last: Option<Outcome>,
     /// The token for a bootstrap.
     pub token: Token,
+    /// There was nothing to ask the members with.
+    pub unasked: bool,
 }
 
 impl Look<'_> {
@@ -145,6 +147,7 @@ impl Look<'_> {
             slots,
             quorum: answers.quorum,
             login_refused: answers.login_refused,
+            unasked: self.unasked,
             last: self.last.clone(),
             lost_ca,
         }
@@ -217,6 +220,7 @@ mod tests {
             at: Time(1),
             last: None,
             token: Token(String::new()),
+            unasked: false,
         };
         let answers = Answers {
             statuses: [(Ordinal(0), status(status_of))].into(),

@@ -103,6 +103,17 @@ pub fn wanted(context: &BuildContext<'_>) -> Spec {
     }
 }
 
+/// Wants members as they were made. Nobody knows whom they trust, so what they would be made as now is not known either.
+pub fn as_they_were_made(spec: &mut Spec, objects: &Objects) {
+    let peers = objects.slots.iter();
+    spec.own_configs = peers
+        .filter_map(|(ordinal, slot)| Some((*ordinal, slot.peer.as_ref()?.config.clone())))
+        .collect();
+    if let Some(config) = spec.own_configs.values().next() {
+        spec.config = config.clone();
+    }
+}
+
 /// What the cluster last served with, if that is another manifest than the one that is wanted.
 pub fn fallback(context: &BuildContext<'_>, memory: &Memory, wanted: Option<&str>) -> Option<Fallback> {
     let spec = serde_json::from_str(memory.served_with(wanted)?).ok()?;
@@ -195,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_on_a_claim_that_cannot_be_read_is_told_with_the_claim() {
+    fn a_record_on_a_claim_that_cannot_be_read_is_reported_with_the_claim() {
         use crate::cluster::observe::slot::{Claim, SlotObjects};
         use quorate_core::model::Ordinal;
         let slot = |unreadable: Option<&str>| SlotObjects {
@@ -218,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_manifest_is_told_and_the_one_before_is_kept_to() {
+    fn a_spoilt_manifest_is_reported_and_the_one_before_is_kept_to() {
         let manifest = |replicas: i64| {
             let spec = serde_json::json!({
                 "replicas": replicas,

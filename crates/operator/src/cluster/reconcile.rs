@@ -8,11 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Resource, ResourceExt};
 use quorate_api::Cluster;
-use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
-use quorate_client::Port;
+use quorate_api::crd::{EtcdCluster, EtcdPeer, PeerStatus};
+use quorate_client::{Answers, Port};
 use quorate_core::guard::Guards;
 use quorate_core::model::{Frozen, Observed, Outcome, Refused, Spec, StepResult, Time};
 use quorate_core::plan::{BlockReason, Wait, WaitReason};
@@ -26,21 +25,27 @@ use super::execute::{Executor, Requests};
 use super::log;
 use super::memory_text::MemoryText;
 use super::observe::{Look, Objects};
-use super::pass::{asked, fallback, recalled, stored_as, unreadable_claim, wanted, with_own_generations};
+use super::pass::{
+    as_they_were_made, asked, fallback, recalled, stored_as, unreadable_claim, wanted, with_own_generations,
+};
 use super::peers;
 use super::record::speaks_tls;
-use super::status::{StatusInput, held, refused, unasked_peer};
+use super::status::{StatusInput, is_due};
+use super::unplanned::{hold, show_pending, store};
 use super::upkeep::{release, upkeep};
 use crate::names::Names;
 use crate::requests::api_errors::{ApiFailures, RequestError};
 use crate::requests::ask::{ask, ask_each};
-use crate::requests::effect::ClusterEvent;
 use crate::requests::events::{done_by_etcd, new_warnings};
 use crate::runtime::schedule::SOONEST;
 use crate::tls::secure::TlsState;
 
 /// The time between two looks at a cluster at rest. Its members are asked, not the API server.
-const AT_REST: Duration = Duration::from_secs(5);
+pub(super) const AT_REST: Duration = Duration::from_secs(5);
+
+/// What follows for a cluster without any certificates to ask its members with.
+const UNASKED: &str = "; until then nothing is changed and nobody knows how the members are: those that run go on, and \
+                       those that end are started again, if their pods find the Secrets that they mount";
 
 /// What is kept of one cluster between passes, in this process only. Nothing in it is needed to go on.
 #[derive(Debug, Default)]
@@ -54,10 +59,10 @@ pub struct PassCache {
     decided: bool,
     /// The last pass has shown what it found.
     shown: bool,
-    trouble: ApiFailures,
+    pub(super) trouble: ApiFailures,
     /// Why Secrets with certificates could not be written.
     unwritten: ApiFailures,
-    /// What stops the plan and what it waits for, as far as it was told.
+    /// What stops the plan and what it waits for, as far as it was reported.
     standing: Transitions,
     memory_text: MemoryText,
 }
@@ -65,7 +70,7 @@ pub struct PassCache {
 impl PassCache {
     /// Those who read an older view than what was just written over `resource` wait for a newer one.
     pub(crate) fn wrote_over(&mut self, resource: &EtcdCluster, written: Option<String>) {
-        // One that says the same as before stays the same version, and no watch tells of it.
+        // One that says the same as before stays the same version, and no watch reports it.
         let before = resource.resource_version();
         self.replaced = before.filter(|before| written.as_ref() != Some(before));
     }
@@ -110,7 +115,7 @@ impl PassCache {
     }
 }
 
-/// One pass over `names`. `None`: the cluster is gone. What fails is told to people, here and in the next status.
+/// One pass over `names`. `None`: the cluster is gone. What fails is reported, in an event and in the next status.
 pub async fn pass(
     driver: &mut dyn Driver,
     (names, images): (&Names, &Images),
@@ -189,6 +194,7 @@ async fn look_after(
     }
     let mut material = None;
     let mut first = Requests::default();
+    let mut unasked = false;
     if cluster.tls {
         match driver.secure(&context, &objects, &before).await {
             TlsState::Ready(ready, requests) => {
@@ -197,8 +203,11 @@ async fn look_after(
                 (material, first) = (Some(ready), requests);
             }
             TlsState::Pending(requests) => {
-                show_trouble(driver, &resource, kept).await?;
-                if !cluster.paused {
+                let asks = !cluster.paused && !requests.effects.is_empty();
+                if !show_pending(driver, &resource, asks, kept).await? {
+                    return Ok(Some(SOONEST));
+                }
+                if asks {
                     ask(driver, Some(&resource), requests).await?;
                 }
                 kept.trouble = ApiFailures::default();
@@ -212,8 +221,17 @@ async fn look_after(
                 }));
             }
             TlsState::Blocked(why) => {
-                let reason = BlockReason::Certificates.name();
-                return hold(driver, (&resource, &view.seen.peers), (reason, &why), kept).await;
+                let reason = BlockReason::Certificates;
+                if before.bootstrap.is_none() {
+                    let (reason, peers) = (reason.name(), &view.seen.peers);
+                    return hold(driver, (&resource, peers), (reason, &why), kept).await;
+                }
+                unasked = true;
+                let besides = frozen.map_or(String::new(), |frozen| format!("; {}", frozen.detail));
+                frozen = Some(Frozen {
+                    reason,
+                    detail: format!("{why}{UNASKED}{besides}"),
+                });
             }
         }
     }
@@ -222,17 +240,20 @@ async fn look_after(
         trusted: material.as_ref().map(|m| m.trusted.as_str()),
         ..context
     };
-    let fallback = fallback(&context, &before, asked.manifest.as_deref());
+    let fallback = fallback(&context, &before, asked.manifest.as_deref()).filter(|_| !unasked);
     let context = BuildContext {
         fallback: fallback.as_ref(),
         ..context
     };
-    let spec = Spec {
+    let mut spec = Spec {
         frozen,
         manifest: asked.manifest.clone(),
         fallback: fallback.as_ref().map(|fallback| fallback.config.clone()),
         ..wanted(&context)
     };
+    if unasked {
+        as_they_were_made(&mut spec, &objects);
+    }
     let pass = Pass {
         names,
         resource: &resource,
@@ -247,6 +268,7 @@ async fn look_after(
         objects,
         view: &view,
         first,
+        unasked,
     };
     pass.run(driver, before, kept).await.map(Some)
 }
@@ -277,64 +299,6 @@ async fn finish(
     Ok(waits.then_some(AT_REST))
 }
 
-/// Something that only people can mend: said in the status, and nothing is done.
-async fn hold(
-    driver: &mut dyn Driver,
-    (resource, peers): (&EtcdCluster, &[Arc<EtcdPeer>]),
-    (reason, why): (&'static str, &str),
-    kept: &mut PassCache,
-) -> Result<Option<Duration>, RequestError> {
-    driver.held(reason);
-    let last = resource.status.clone().unwrap_or_default();
-    let next = held(&last, (reason, why), resource.metadata.generation, driver.now());
-    if next != last && driver.covers() {
-        let blocked = |c: &&Condition| c.type_ == "Blocked" && c.status == "True" && c.reason == reason;
-        let new = last.conditions.iter().find(blocked).is_none();
-        store(driver, resource, next, kept).await?;
-        if new {
-            let about = ("EtcdCluster", resource.name_any());
-            let event = ClusterEvent::warning(reason, (about.0, &about.1), why.to_owned());
-            driver.record_event(resource, &event).await;
-        }
-    }
-    let now = driver.now();
-    peers::show(driver, peers, |peer, last| {
-        unasked_peer(last, reason, peer.metadata.generation, now)
-    })
-    .await?;
-    Ok(Some(AT_REST))
-}
-
-/// Says what the API server does not do, while nothing else can be said.
-async fn show_trouble(
-    driver: &mut dyn Driver,
-    resource: &EtcdCluster,
-    kept: &mut PassCache,
-) -> Result<(), RequestError> {
-    let Some(trouble) = kept.trouble.shown() else {
-        return Ok(());
-    };
-    driver.held(trouble.0);
-    let last = resource.status.clone().unwrap_or_default();
-    let next = refused(&last, trouble, resource.metadata.generation, driver.now());
-    if next != last && driver.covers() {
-        store(driver, resource, next, kept).await?;
-    }
-    Ok(())
-}
-
-/// Writes a status over the one that was seen.
-async fn store(
-    driver: &mut dyn Driver,
-    resource: &EtcdCluster,
-    status: ClusterStatus,
-    kept: &mut PassCache,
-) -> Result<(), RequestError> {
-    let written = driver.store_status(resource, status).await?;
-    kept.wrote_over(resource, written);
-    Ok(())
-}
-
 /// What one pass works on.
 struct Pass<'a> {
     names: &'a Names,
@@ -348,6 +312,8 @@ struct Pass<'a> {
     view: &'a View,
     /// For the certificates; asked for first.
     first: Requests,
+    /// There is nothing to ask the members with.
+    unasked: bool,
 }
 
 impl Pass<'_> {
@@ -436,7 +402,10 @@ impl Pass<'_> {
     async fn look(&self, driver: &mut dyn Driver, memory: &Memory, kept: &mut PassCache) -> Observed {
         let at = time(driver.now());
         let addresses = self.objects.addresses(self.names, Port::Client, self.cluster.tls);
-        let answers = driver.look(&addresses).await;
+        let answers = match self.unasked {
+            true => Answers::default(),
+            false => driver.look(&addresses).await,
+        };
         let look = Look {
             names: self.names,
             spec: &self.spec,
@@ -445,6 +414,7 @@ impl Pass<'_> {
             at,
             last: kept.last.take(),
             token: driver.fresh_token(),
+            unasked: self.unasked,
         };
         look.observed(&self.objects, answers)
     }
@@ -460,7 +430,7 @@ impl Pass<'_> {
     ) -> Result<(), RequestError> {
         let last = self.resource.status.clone().unwrap_or_default();
         let next = seen.cluster(&last, &mut kept.memory_text);
-        if acts || next != last {
+        if acts || is_due(&next, &last, driver.now()) {
             store(driver, self.resource, next, kept).await?;
         }
         kept.shown = true;

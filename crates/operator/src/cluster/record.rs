@@ -137,7 +137,7 @@ pub fn speaks_tls(memory: &Memory) -> Option<bool> {
     Some(url.0.starts_with("https:"))
 }
 
-/// The memory of a cluster whose EtcdCluster was created anew over claims that were there already: what each claim
+/// The memory of a cluster whose EtcdCluster was recreated over claims that were there already: what each claim
 /// says, and of a claim without a record that it was started, for nobody knows better; as of a claim that is gone, of a
 /// first member of a cluster that may still be forming. `url` is where a member is, with
 /// or without TLS if a claim says so.

@@ -238,7 +238,7 @@ pub fn seen(
             (format!("{}+before", settings_of(config)), Resize::No)
         }
         Some((_, why)) => (same(), Resize::UnderWay { why: why.clone() }),
-        // Requests are told by their share of the node, which is rounded.
+        // Requests are reported as their share of the node, which is rounded.
         None if pod.lacks_limits() => {
             let why = "its node has yet to put them into effect".to_owned();
             (same(), Resize::UnderWay { why })

@@ -14,8 +14,20 @@ use quorate_core::{Memory, Plan};
 use crate::cluster::memory_text::MemoryText;
 use crate::names::Names;
 
-/// How many blocks a condition tells besides the first.
+/// Said of the quorum while it is not known.
+const UNASKED: &str = "the members are not asked how they are until that is mended";
+
+/// How many blocks a condition lists besides the first.
 const BLOCKS_MAX: usize = 8;
+
+/// A status is written after this long although it is the same, so that its age says whether anybody observes.
+const OBSERVED_EVERY: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+
+/// Does it differ from the last one, or is that one old? One from the future is as old as it is ahead.
+pub fn is_due(next: &ClusterStatus, last: &ClusterStatus, now: jiff::Timestamp) -> bool {
+    let age = last.observed_at.as_ref().map(|at| now.duration_since(at.0).abs());
+    next != last || age.is_none_or(|age| age >= OBSERVED_EVERY)
+}
 
 /// What a status is made from.
 #[derive(Debug)]
@@ -53,7 +65,7 @@ impl StatusInput<'_> {
         let voters = self.healthy_voters();
         ClusterStatus {
             replicas: i32::try_from(self.peers).unwrap_or(i32::MAX),
-            ready_replicas: Some(i32::try_from(voters).unwrap_or(i32::MAX)),
+            ready_replicas: (!self.observed.unasked).then(|| i32::try_from(voters).unwrap_or(i32::MAX)),
             members: self.members(&last.members),
             cluster_version: self
                 .cluster_version()
@@ -61,6 +73,7 @@ impl StatusInput<'_> {
             conditions: self.conditions(&last.conditions),
             selector: Some(self.names.selector()),
             observed_generation: self.generation,
+            observed_at: last.observed_at.clone(),
             memory: texts.pack(self.memory),
         }
     }
@@ -78,7 +91,7 @@ impl StatusInput<'_> {
 
     fn members(&self, last: &[MemberStatus]) -> Vec<MemberStatus> {
         let Some(quorum) = &self.observed.quorum else {
-            return unserved(last, Some(false));
+            return unserved(last, (!self.observed.unasked).then_some(false));
         };
         let member = |m: &quorate_core::model::Listed| {
             let answer = self.answer(m.id);
@@ -161,6 +174,7 @@ impl StatusInput<'_> {
                     quorum(voters)
                 ),
             ),
+            None if self.observed.unasked => (reason, UNASKED.to_owned()),
             None => (
                 WaitReason::NoQuorum.name(),
                 "no quorum of members answers; the members shown are as last seen".to_owned(),
@@ -191,7 +205,7 @@ impl StatusInput<'_> {
                 kind: "Quorate",
                 status: listed
                     .map(|_| true)
-                    .or((self.memory.cluster.is_some()).then_some(false)),
+                    .or((self.memory.cluster.is_some() && !self.observed.unasked).then_some(false)),
                 reason: serving.0,
                 message: serving.1,
             },
@@ -217,25 +231,25 @@ impl StatusInput<'_> {
     /// All that stops the plan: the first in its words, the others after it under their names.
     fn blocks(&self) -> String {
         let mut blocks = self.plan.blocks.iter();
-        let mut told: Vec<String> = blocks.next().map(|b| b.detail.clone()).into_iter().collect();
+        let mut reported: Vec<String> = blocks.next().map(|b| b.detail.clone()).into_iter().collect();
         let more = blocks.len().saturating_sub(BLOCKS_MAX);
-        told.extend(
+        reported.extend(
             blocks
                 .take(BLOCKS_MAX)
                 .map(|b| format!("{}: {}", b.reason.name(), b.detail)),
         );
-        told.extend((more > 0).then(|| format!("and {more} more")));
-        told.join("; ")
+        reported.extend((more > 0).then(|| format!("and {more} more")));
+        reported.join("; ")
     }
 
     fn steps(&self) -> String {
-        let told: Vec<String> = self
+        let reported: Vec<String> = self
             .plan
             .steps
             .iter()
             .map(|s| s.described(self.spec, self.memory))
             .collect();
-        told.join("; ")
+        reported.join("; ")
     }
 
     fn condition(&self, holds: Holds<'_>, last: &[Condition]) -> Condition {
@@ -252,6 +266,10 @@ impl StatusInput<'_> {
             (Some(block), _) => (block.reason.name(), block.detail.clone()),
             (None, Some(wait)) => (wait.reason.name(), wait.detail.clone()),
             (None, None) if ready => (StatusReason::Serving.name(), "it serves".to_owned()),
+            (None, None) if self.observed.unasked => {
+                let frozen = self.spec.frozen.as_ref().map(|f| f.reason.name());
+                return unasked_peer(last, frozen.unwrap_or_default(), generation, self.now);
+            }
             (None, None) => (
                 StatusReason::NotServing.name(),
                 "it does not answer, or reaches no quorum".to_owned(),
@@ -306,7 +324,7 @@ fn unasked(
         kind: "Quorate",
         status: None,
         reason,
-        message: "the members are not asked how they are until that is mended".to_owned(),
+        message: UNASKED.to_owned(),
     };
     ClusterStatus {
         ready_replicas: None,
@@ -380,6 +398,18 @@ pub fn refused(
     now: jiff::Timestamp,
 ) -> ClusterStatus {
     unasked(last, trouble, troubled(trouble), generation, now)
+}
+
+/// The status of a cluster whose first certificates are being made. Its members are not asked before.
+pub fn pending(last: &ClusterStatus, generation: Option<i64>, now: jiff::Timestamp) -> ClusterStatus {
+    let (reason, why) = (WaitReason::Preparing.name(), "its certificates are being made");
+    let progress = Holds {
+        kind: "Progressing",
+        status: Some(true),
+        reason,
+        message: why.to_owned(),
+    };
+    unasked(last, (reason, why), progress, generation, now)
 }
 
 fn troubled((reason, text): (&'static str, &str)) -> Holds<'static> {

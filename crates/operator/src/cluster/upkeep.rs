@@ -50,16 +50,21 @@ pub fn upkeep(
         .values()
         .flat_map(|slot| &slot.pods)
         .filter(|pod| !pod.terminating);
-    let told_apart = pods.all(|pod| pod.role.is_some());
-    services(context, whole, told_apart, &mut requests);
+    let distinguished = pods.all(|pod| pod.role.is_some());
+    services(context, whole, distinguished, &mut requests);
     // Not while nobody knows how many voters there are: a budget must not shrink because etcd does not answer.
-    if let Some(voters) = voters.filter(|_| told_apart) {
+    if let Some(voters) = voters.filter(|_| distinguished) {
         budgets(context, whole, voters, &mut requests);
     }
     requests
 }
 
-fn services(context: &BuildContext<'_>, whole: &ClusterObjects, told_apart: bool, requests: &mut Requests) {
+fn services(
+    context: &BuildContext<'_>,
+    whole: &ClusterObjects,
+    distinguished: bool,
+    requests: &mut Requests,
+) {
     for wanted in [service::headless(context), service::for_clients(context)] {
         let name = wanted.metadata.name.clone().unwrap_or_default();
         let (effect, reason, message) = match whole.services.get(&name) {
@@ -68,7 +73,7 @@ fn services(context: &BuildContext<'_>, whole: &ClusterObjects, told_apart: bool
                 "ServiceCreated",
                 format!("Created service with name {name:?}"),
             ),
-            Some(present) if told_apart && !service::fits(present, &wanted) => (
+            Some(present) if distinguished && !service::fits(present, &wanted) => (
                 Effect::Apply(Object::Service(Box::new(wanted))),
                 "ServiceRepaired",
                 format!(
@@ -89,7 +94,7 @@ fn services(context: &BuildContext<'_>, whole: &ClusterObjects, told_apart: bool
 }
 
 fn budgets(context: &BuildContext<'_>, whole: &ClusterObjects, voters: usize, requests: &mut Requests) {
-    let told = |b: &PodDisruptionBudget| {
+    let reported = |b: &PodDisruptionBudget| {
         let spec = b.spec.clone().unwrap_or_default();
         (spec.min_available, spec.selector)
     };
@@ -101,7 +106,7 @@ fn budgets(context: &BuildContext<'_>, whole: &ClusterObjects, voters: usize, re
             "BudgetCreated",
             format!("Created the PodDisruptionBudget {name:?}: {stay} members must stay"),
         ),
-        (Some(wanted), Some(present)) if told(&wanted) != told(present) => (
+        (Some(wanted), Some(present)) if reported(&wanted) != reported(present) => (
             Effect::Apply(Object::Budget(Box::new(wanted))),
             "BudgetChanged",
             format!("Changed the PodDisruptionBudget {name:?}: {stay} members must stay"),
@@ -331,7 +336,7 @@ fn annotate_reached(
 }
 
 /// An EtcdPeer that was left behind when its EtcdCluster was deleted is taken up again, with the member in it. If it is
-/// not what is wanted, it is made anew like any other.
+/// not what is wanted, it is recreated like any other.
 fn adopt(
     context: &BuildContext<'_>,
     (name, peer): (&str, &Peer),

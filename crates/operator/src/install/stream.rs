@@ -11,7 +11,7 @@ use crate::webhook::{CONFIGURATION, configuration};
 pub fn stream(settings: &Settings) -> Result<String, InstallError> {
     let mut documents = Documents::default();
     for definition in quorate_api::crd::WRITTEN {
-        // Without the line that tells whoever opens the file not to edit it.
+        // Without the line that says not to edit the file.
         let (_, body) = definition.split_once('\n').unwrap_or_default();
         documents.add_text("A kind that quorate serves.", body);
     }
@@ -114,7 +114,7 @@ impl Documents {
         let metadata = || deployment::metadata(settings, CONFIGURATION);
         self.add(
             "the MutatingWebhookConfiguration",
-            "The API server asks before it looks at the schema, so that all faults are told at once; nothing is changed. \
+            "The API server asks before it looks at the schema, so that all faults are reported at once; nothing is changed. \
              caBundle is left to the operator.",
             &configuration::mutating(&settings.namespace, metadata()),
         )?;

@@ -154,7 +154,7 @@ fn rights_are_listed_one_by_one() {
         }
     }
     // Rights that it has no use for. `create` on ReplicaSets, which it needs in every namespace that may hold a cluster,
-    // is as good as `create` on pods: whoever has the operator's token can run pods with any account of those namespaces.
+    // is as good as `create` on pods: a holder of the operator's token can run pods with any account of those namespaces.
     assert!(granted.contains(&"apps/replicasets create".to_owned()));
     for never in [
         "/pods create",

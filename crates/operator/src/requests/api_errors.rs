@@ -158,7 +158,7 @@ impl<'a> RequestResults<'a> {
         };
     }
 
-    /// Did what this tells of happen?
+    /// Did what this reports happen?
     pub(crate) fn did(&self, news: &ClusterEvent) -> bool {
         let (kind, name) = &news.about;
         !self.left.contains(name.as_str()) && !self.not_done.contains(&format!("{kind} {name}"))

@@ -21,7 +21,7 @@ pub const FIELD_MANAGER: &str = "quorate";
 
 /// What the API server answers where it does not change the resources of a pod that runs: it is older (404, 405), or this
 /// change is none of those that it makes (422). A quota or a lack of rights (403) would keep the next pod from being made as
-/// well: it is told instead.
+/// well: it is reported instead.
 const CANNOT_RESIZE: [u16; 3] = [404, 405, 422];
 
 /// How objects are made and replaced, with the name of who does it.

@@ -53,7 +53,7 @@ async fn ask_for(driver: &mut dyn Driver, effect: &Effect) -> Result<Option<Appl
     driver.apply(effect).await.map(Some)
 }
 
-/// Tells of what was done. Without an EtcdCluster there is nothing left that it could be about.
+/// Records what was done. Without an EtcdCluster there is nothing left that it could be about.
 async fn record_events(
     driver: &mut dyn Driver,
     resource: Option<&EtcdCluster>,

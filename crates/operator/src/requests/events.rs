@@ -37,7 +37,7 @@ impl EventRecorder {
         EventRecorder(Recorder::new(client, reporter))
     }
 
-    /// Tells. Best effort: nothing depends on it.
+    /// Publishes an event. Best effort: nothing depends on it.
     pub async fn publish(&self, cluster: &EtcdCluster, news: &ClusterEvent) {
         let event = Event {
             type_: if news.warning {
@@ -51,8 +51,8 @@ impl EventRecorder {
             secondary: Some(related(cluster, news)),
         };
         let about = cluster.object_ref(&());
-        let told = tokio::time::timeout(LIMIT, self.0.publish(&event, &about)).await;
-        let why = match told {
+        let reported = tokio::time::timeout(LIMIT, self.0.publish(&event, &about)).await;
+        let why = match reported {
             Ok(Ok(())) => return,
             Ok(Err(kube::Error::Api(status))) => status.message,
             Ok(Err(error)) => error.to_string(),
@@ -69,11 +69,11 @@ impl EventRecorder {
     }
 }
 
-/// A Warning for each thing that has come to stop the plan, or to keep clients from being served; `told` is what was told
+/// A Warning for each thing that has come to stop the plan, or to keep clients from being served; `reported` is what was reported
 /// of before. Other waits, and what is over, are logged only.
-pub(crate) fn new_warnings(names: &Names, plan: &Plan, told: &mut Transitions) -> Vec<ClusterEvent> {
+pub(crate) fn new_warnings(names: &Names, plan: &Plan, reported: &mut Transitions) -> Vec<ClusterEvent> {
     let mut all = Vec::new();
-    for change in told.changes(plan) {
+    for change in reported.changes(plan) {
         log::change(names, &change);
         if change.began && change.warns {
             let member = change.member.map(|o| names.member(o).to_string());
@@ -132,8 +132,8 @@ fn removed(name: &str, ordinal: Option<Ordinal>, spec: &Spec, plan: &Plan) -> Cl
         return ClusterEvent::done("MemberRemoved", about, message);
     };
     let blocks = plan.blocks.iter().map(|b| (b.member, &b.detail));
-    let mut told = blocks.chain(plan.waits.iter().map(|w| (w.member, &w.detail)));
-    let why = told.find(|(member, _)| *member == Some(ordinal));
+    let mut reported = blocks.chain(plan.waits.iter().map(|w| (w.member, &w.detail)));
+    let why = reported.find(|(member, _)| *member == Some(ordinal));
     let why = why.map_or(String::new(), |(_, detail)| format!(": {detail}"));
     let message = format!("Removed a member with name {name:?}, which is replaced{why}");
     ClusterEvent::warning("MemberRemoved", about, message)
@@ -155,7 +155,7 @@ mod tests {
     use quorate_core::plan::{Block, BlockReason};
 
     #[test]
-    fn what_stops_a_plan_is_told_once_for_as_long_as_it_does() {
+    fn what_stops_a_plan_is_reported_once_for_as_long_as_it_does() {
         let names = Names::of("n", "c");
         let block = |reason, member| Block {
             reason,
@@ -169,15 +169,19 @@ mod tests {
             ],
             ..Plan::default()
         };
-        let mut told = Transitions::default();
-        let news = new_warnings(&names, &stopped, &mut told);
+        let mut reported = Transitions::default();
+        let news = new_warnings(&names, &stopped, &mut reported);
         let shown: Vec<_> = news
             .iter()
             .map(|n| (n.reason, n.about.1.as_str(), n.warning))
             .collect();
         assert_eq!(shown, [("ForeignData", "c-1", true), ("QuorumLost", "c", true)]);
-        assert!(new_warnings(&names, &stopped, &mut told).is_empty());
-        assert!(new_warnings(&names, &Plan::default(), &mut told).is_empty());
-        assert_eq!(new_warnings(&names, &stopped, &mut told).len(), 2, "it is back");
+        assert!(new_warnings(&names, &stopped, &mut reported).is_empty());
+        assert!(new_warnings(&names, &Plan::default(), &mut reported).is_empty());
+        assert_eq!(
+            new_warnings(&names, &stopped, &mut reported).len(),
+            2,
+            "it is back"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! How the watches are: which are up, and what is wrong with those that are not.
 //!
-//! In: what each watch meets. Out: lines for the log, and a text for whoever asks whether the operator is ready. Never: a
+//! In: what each watch meets. Out: lines for the log, and a text for the readiness probe. Never: a
 //! line for each of many errors in a row.
 
 use std::collections::BTreeMap;
@@ -50,11 +50,11 @@ impl Health {
     pub fn missing(&self) -> String {
         let all = self.lock();
         let missing = all.iter().filter(|(_, watch)| !watch.up);
-        let told = missing.map(|(resource, watch)| match &watch.wrong {
+        let reported = missing.map(|(resource, watch)| match &watch.wrong {
             Some(why) => format!("{resource} ({why})"),
             None => resource.clone(),
         });
-        told.collect::<Vec<_>>().join(", ")
+        reported.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_that_fails_is_told_of_once_and_again_when_it_goes_on() {
+    fn a_watch_that_fails_is_logged_once_and_again_when_it_goes_on() {
         let health = Health::default();
         for resource in ["pods", "secrets"] {
             health.expect(resource);

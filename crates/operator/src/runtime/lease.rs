@@ -43,7 +43,7 @@ impl SinceBoot {
     }
 }
 
-/// Until when this operator may act; shared with whoever acts.
+/// Until when this operator may act; shared with all passes.
 #[derive(Clone, Debug, Default)]
 pub struct Leadership(Arc<Mutex<Option<SinceBoot>>>);
 
@@ -269,7 +269,7 @@ mod tests {
             let seconds = text.split(' ').next().and_then(|s| s.parse().ok());
             Duration::from_secs_f64(seconds.expect("a number"))
         };
-        // What Linux calls uptime goes on in a suspended machine. It is told in hundredths.
+        // What Linux calls uptime goes on in a suspended machine. It is reported in hundredths.
         let (before, now, after) = (uptime(), SinceBoot::now(), uptime());
         let hundredth = Duration::from_millis(10);
         assert!(before <= now.0 + hundredth && now.0 <= after + hundredth);

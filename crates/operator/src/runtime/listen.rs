@@ -115,7 +115,7 @@ where
             Ok::<_, Infallible>(answer)
         }
     });
-    // Whoever asked knows by itself if it got no answer.
+    // A client knows by itself if it got no answer.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)

@@ -1,4 +1,4 @@
-//! What Prometheus is told: metrics of each cluster as of its last pass, and of the operator itself.
+//! What Prometheus scrapes: metrics of each cluster as of its last pass, and of the operator itself.
 //!
 //! In: what a pass saw and came to. Out: text in Prometheus' format. Never: metrics of a cluster that is gone; a label
 //! that users choose freely, but for the names of their clusters.
@@ -60,7 +60,8 @@ impl Metrics {
         let mut all = self.lock();
         let cluster = all.entry(names.clone()).or_default();
         cluster.wanted = spec.replicas;
-        cluster.held = false;
+        // What nobody was asked is not shown, as for one that is held.
+        cluster.held = observed.unasked;
         cluster.quorate = observed.quorum.is_some();
         cluster.voters = voters.len();
         cluster.learners = learners.len();
@@ -277,6 +278,7 @@ mod tests {
         };
         let observed = Observed {
             login_refused: None,
+            unasked: false,
             at: Time(0),
             fresh_token: Token(String::new()),
             slots: BTreeMap::new(),

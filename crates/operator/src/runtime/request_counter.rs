@@ -10,7 +10,7 @@ use kube::{Client, Config};
 use tower::util::MapRequestLayer;
 
 /// A connection that has said nothing for this long is given up. A watch of a quiet resource is ended by the API server
-/// sooner than that (after 290 s), and made anew; with less, quiet watches would be made anew more often.
+/// sooner than that (after 290 s), and recreated; with less, quiet watches would be recreated more often.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// What was asked: the verb, and the resource with its part (`etcdclusters/status`).
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_without_names() {
+    fn requests_are_distinguished_without_names() {
         use http::Method;
         let table = [
             (Method::GET, "/api/v1/pods", "watch=true&x=1", ("watch", "pods")),

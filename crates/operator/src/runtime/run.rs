@@ -1,6 +1,6 @@
 //! The operator itself: watches, the Lease, and a bounded number of passes at a time.
 //!
-//! In: options. Out: nothing; it runs until it is told to stop. Members do not notice whether it runs.
+//! In: options. Out: nothing; it runs until SIGTERM. Members do not notice whether it runs.
 //! Never: two passes over one cluster at once; a pass without the Lease; an error that stops the others.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use crate::runtime::unfinished::{PANICKED, TIMED_OUT};
 use crate::runtime::wakeups::Wakeups;
 use crate::runtime::watch;
 use crate::runtime::work::{WorkKey, WorkKind};
-use crate::tls::secure::Settings;
+use crate::tls::secure::CertificateSettings;
 use crate::webhook;
 
 /// Passes at the same time.
@@ -51,10 +51,10 @@ pub struct Options {
     pub images: Images,
     /// Where metrics and readiness are served.
     pub listen: SocketAddr,
-    /// Where admission reviews are served; nowhere, if not told.
+    /// Where admission reviews are served; nowhere, if `None`.
     pub webhook: Option<SocketAddr>,
     /// What certificates are made with.
-    pub certificates: Settings,
+    pub certificates: CertificateSettings,
 }
 
 /// Why an operator cannot run.

@@ -43,7 +43,7 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     due: Instant,
-    /// Whoever wakes it: not sooner.
+    /// Woken or not: not sooner.
     not_before: Instant,
     failures: u32,
 }

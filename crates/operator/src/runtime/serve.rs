@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readiness_is_told_whoever_else_holds_connections() {
+    async fn readiness_is_answered_while_others_hold_connections() {
         use crate::runtime::listen::tests::{PATIENT, get, idle};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

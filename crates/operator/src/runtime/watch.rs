@@ -65,18 +65,14 @@ pub fn start(
         tasks,
     };
     Watches {
-        clusters: start.watch(false, |c: &EtcdCluster| {
-            Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))
-        }),
-        peers: start.watch(false, |p: &EtcdPeer| {
-            Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))
-        }),
-        pods: start.watch(true, labelled),
-        claims: start.watch(true, labelled),
-        sets: start.watch(true, labelled),
-        services: start.watch(true, labelled),
-        budgets: start.watch(true, labelled),
-        secrets: start.watch_trimmed(Some(trim::SECRETS_PAGE), trim::secret, true, labelled),
+        clusters: start.watch(|c: &EtcdCluster| Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))),
+        peers: start.watch(|p: &EtcdPeer| Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))),
+        pods: start.watch_labelled(None, trim::pod),
+        claims: start.watch_labelled(None, trim::labelled),
+        sets: start.watch_labelled(None, trim::set),
+        services: start.watch_labelled(None, trim::labelled),
+        budgets: start.watch_labelled(None, trim::labelled),
+        secrets: start.watch_labelled(Some(trim::SECRETS_PAGE), trim::secret),
     }
 }
 
@@ -87,7 +83,7 @@ fn labelled<K: ResourceExt>(object: &K) -> Option<WorkKey> {
 }
 
 /// A kind of object that can be watched.
-trait Watched:
+trait WatchedKind:
     Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
     + Clone
     + Debug
@@ -98,7 +94,7 @@ trait Watched:
 {
 }
 
-impl<K> Watched for K where
+impl<K> WatchedKind for K where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
         + Debug
@@ -118,31 +114,32 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    fn watch<K>(&mut self, by_label: bool, wakes: fn(&K) -> Option<WorkKey>) -> Store<K>
-    where
-        K: Watched,
-    {
-        self.watch_trimmed(None, trim::any, by_label, wakes)
+    /// All objects of a kind.
+    fn watch<K: WatchedKind>(&mut self, wakes: fn(&K) -> Option<WorkKey>) -> Store<K> {
+        self.watch_trimmed(watcher::Config::default(), trim::any, wakes)
     }
 
-    fn watch_trimmed<K>(
+    /// Those of a kind that are ours by their labels.
+    fn watch_labelled<K: WatchedKind>(
         &mut self,
         page: Option<u32>,
         trim: fn(&mut DynamicObject),
-        by_label: bool,
-        wakes: fn(&K) -> Option<WorkKey>,
-    ) -> Store<K>
-    where
-        K: Watched,
-    {
-        let mut config = watcher::Config::default();
-        if by_label {
-            let ((app, etcd), (_, left_behind)) = (APP_LABEL, LEFT_BEHIND_LABEL);
-            config = config.labels(&format!("{app} in ({etcd},{left_behind}),{CLUSTER_LABEL}"));
-        }
+    ) -> Store<K> {
+        let ((app, etcd), (_, left_behind)) = (APP_LABEL, LEFT_BEHIND_LABEL);
+        let labels = format!("{app} in ({etcd},{left_behind}),{CLUSTER_LABEL}");
+        let mut config = watcher::Config::default().labels(&labels);
         if let Some(page) = page {
             config = config.page_size(page);
         }
+        self.watch_trimmed(config, trim, labelled)
+    }
+
+    fn watch_trimmed<K: WatchedKind>(
+        &mut self,
+        config: watcher::Config,
+        trim: fn(&mut DynamicObject),
+        wakes: fn(&K) -> Option<WorkKey>,
+    ) -> Store<K> {
         let (store, writer) = reflector::store();
         let stream = events::watch::<K>(self.client, self.namespace, config, trim).reflect(writer);
         let (woken, health) = (self.woken.clone(), self.health.clone());

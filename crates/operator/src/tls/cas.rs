@@ -20,7 +20,7 @@ use super::Lifetimes;
 use crate::names::Names;
 use crate::requests::effect::{Amendment, Effect, Object};
 
-/// On the Secret, by whoever wants another CA now: `now`.
+/// On the Secret, by a user who wants another CA now: `now`.
 pub const ROTATE_ANNOTATION: &str = "etcd.improbable.io/rotate";
 /// On the Secret: since when it is in its stage, in seconds since 1970.
 pub const SINCE_ANNOTATION: &str = "etcd.improbable.io/stage-since";
@@ -76,7 +76,7 @@ pub struct CaSet {
 pub struct Cas {
     pub stage: Stage,
     pub clients: CaSet,
-    /// Those between members; `None` for whoever has no members.
+    /// Those between members; `None` where there are no members.
     pub peers: Option<CaSet>,
     /// Someone wants other CAs, without waiting for clients.
     pub urgent: bool,

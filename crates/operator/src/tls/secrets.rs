@@ -2,7 +2,7 @@
 //!
 //! In: the Secrets as the watches have them, who needs a certificate, what members have proven. Out: effects, none if all is
 //! as it should be, and what connections are made with. Pure but for the keys it makes.
-//! Never: a certificate of a CA that does not sign in this stage; a good certificate made anew.
+//! Never: a certificate of a CA that does not sign in this stage; a good certificate recreated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -214,7 +214,7 @@ impl SecretKeeper<'_> {
     }
 
     /// How to begin with another CA.
-    fn anew(&self) -> String {
+    fn how_to_get_a_new_ca(&self) -> String {
         let names = self.context.names;
         format!(
             "kubectl delete secret --namespace {} --selector {}; members then get a new CA and are restarted, and \
@@ -227,17 +227,17 @@ impl SecretKeeper<'_> {
     /// Can members go on with these CAs? If not, what to do.
     fn usable(&self, of: &Cas) -> Result<(), String> {
         let names = self.context.names;
-        let (anew, name) = (self.anew(), names.ca_secret());
+        let (command, name) = (self.how_to_get_a_new_ca(), names.ca_secret());
         if of.ended(self.now) {
             return Err(format!(
                 "the CA in Secret {name:?} has ended, so members refuse each other and their clients; run \
-                 {anew}"
+                 {command}"
             ));
         }
         if keyless(of) && self.lender().is_none() {
             return Err(format!(
                 "Secret {name:?} has no key that members trust, and no member has a certificate left; put back ca.key \
-                 and peer-ca.key, or run {anew}"
+                 and peer-ca.key, or run {command}"
             ));
         }
         Ok(())
@@ -559,7 +559,7 @@ impl SecretKeeper<'_> {
             "Secret {:?} is gone, and Secret {:?} has no key to sign another with; put back either, or run {}",
             names.member_secret(*ordinal),
             names.ca_secret(),
-            self.anew()
+            self.how_to_get_a_new_ca()
         ))
     }
 }
@@ -567,9 +567,9 @@ impl SecretKeeper<'_> {
 /// Whom a test trusts, and who signs what it shows.
 fn test(of: &CaSet) -> Option<(Vec<u8>, &Ca)> {
     match (&of.next, &of.signer) {
-        // Whoever answers to a certificate of the next CA trusts it.
+        // A member that answers to a certificate of the next CA trusts it.
         (Some(next), _) => Some((of.bundle.clone(), next)),
-        // Whoever is believed by one that trusts the new CA alone shows a certificate of it.
+        // A member that is believed by one that trusts the new CA alone shows a certificate of it.
         (None, Some(signer)) if of.retires() => Some((signer.pem().cert.clone(), signer)),
         _ => None,
     }

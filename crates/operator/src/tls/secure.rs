@@ -33,7 +33,7 @@ const JUDGE_EVERY: Duration = Duration::from_secs(3600);
 
 /// What certificates are made with.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct CertificateSettings {
     pub lifetimes: Lifetimes,
     /// The domain of the cluster's DNS, if it is known.
     pub domain: Option<String>,
@@ -42,7 +42,7 @@ pub struct Settings {
 /// What is kept of one cluster between passes. Nothing in it is needed to go on.
 #[derive(Debug, Default)]
 pub struct TlsCache {
-    judged: Option<Judged>,
+    judged: Option<JudgedSecrets>,
     followed: Option<Followed>,
     proven: Option<Proven>,
     /// What was last good.
@@ -50,7 +50,7 @@ pub struct TlsCache {
 }
 
 #[derive(Debug)]
-struct Judged {
+struct JudgedSecrets {
     /// The resourceVersions of the Secrets.
     versions: BTreeMap<String, Option<String>>,
     members: BTreeSet<Ordinal>,
@@ -155,7 +155,7 @@ impl TlsCache {
     /// What the pass over a cluster whose certificates quorate makes works with, by these Secrets.
     pub fn judge(
         &mut self,
-        settings: &Settings,
+        settings: &CertificateSettings,
         context: &BuildContext<'_>,
         objects: &Objects,
         memory: &Memory,
@@ -198,7 +198,7 @@ impl TlsCache {
             return TlsState::Pending(found.requests);
         };
         if let Some(good_until) = found.good_until {
-            self.judged = Some(Judged {
+            self.judged = Some(JudgedSecrets {
                 versions,
                 members,
                 good_from: now,
@@ -215,7 +215,7 @@ impl TlsCache {
         TlsState::Ready(Box::new(material), found.requests)
     }
 
-    /// What was last good, if nothing is now. Secrets that could not be read are told of like Secrets that are not there: a
+    /// What was last good, if nothing is now. Secrets that could not be read are reported like Secrets that are not there: a
     /// pass that ended here would leave the last status as it is.
     pub fn or_last(&mut self, secured: Result<TlsState, RequestError>) -> TlsState {
         match secured.unwrap_or_else(|failed| TlsState::Blocked(failed.message())) {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_cannot_be_read_are_told_and_members_are_healed_with_the_last_good_ones() {
+    fn secrets_that_cannot_be_read_are_reported_and_members_are_healed_with_the_last_good_ones() {
         let mut kept = TlsCache::default();
         let TlsState::Blocked(why) = kept.or_last(silent()) else {
             panic!("there is nothing to go on with");

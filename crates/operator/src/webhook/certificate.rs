@@ -2,9 +2,9 @@
 //!
 //! In: the Secret as it is, and whether the configurations trust what it says. Out: what to change in it, or when to look
 //! again; what to serve with; whom to trust. Everything is in the one Secret, and each move is one change of it
-//! ([`rotation`](crate::tls::rotation)), so whoever dies in between has lost nothing. Pure but for the keys it makes.
-//! Unlike a cluster's, a CA that cannot be read is made anew: nobody trusts it but the API server, and that is
-//! told by the operator itself.
+//! ([`rotation`](crate::tls::rotation)), so an operator that dies in between has lost nothing. Pure but for the keys it makes.
+//! Unlike a cluster's, a CA that cannot be read is recreated: nobody trusts it but the API server, which has
+//! it from the operator itself.
 //! Never: a certificate of a CA that the configurations did not get to know first, but where there is no other.
 
 use std::collections::BTreeSet;
@@ -65,11 +65,11 @@ impl WebhookCert<'_> {
         let cas = match Cas::read_without_peers(secret) {
             Ok(read) if read.clients.signer.is_some() => read,
             // Its own words ask the user to mend it, for the sake of members; here there are none.
-            Ok(keyless) => return self.anew(secret, Some(keyless.clients.bundle)),
-            Err(_) => return self.anew(secret, None),
+            Ok(keyless) => return self.recreate(secret, Some(keyless.clients.bundle)),
+            Err(_) => return self.recreate(secret, None),
         };
         let Some(signer) = &cas.clients.signer else {
-            return self.anew(secret, None);
+            return self.recreate(secret, None);
         };
         let mut judged = Judged {
             change: None,
@@ -89,7 +89,7 @@ impl WebhookCert<'_> {
         let seen = Seen {
             due: cas.due(self.lifetimes, self.now),
             written,
-            // An API server cannot be asked whom it trusts; it has a day to take up what it was told.
+            // An API server cannot be asked whom it trusts; it has a day to take up what it was given.
             proven: written,
             ripe: cas.ripe(self.lifetimes, self.now),
         };
@@ -130,9 +130,9 @@ impl WebhookCert<'_> {
         })
     }
 
-    /// There is one that nobody can sign with: all of it is made anew. Whom it says to trust stays trusted for a while,
+    /// There is one that nobody can sign with: all of it is recreated. Whom it says to trust stays trusted for a while,
     /// since pods may still show what that signed.
-    fn anew(&self, secret: &Secret, former: Option<Vec<u8>>) -> Result<Judged, String> {
+    fn recreate(&self, secret: &Secret, former: Option<Vec<u8>>) -> Result<Judged, String> {
         let (ca, leaf) = self.both()?;
         let mut change = Amendment::of(secret);
         set_pair(&mut change, (CLIENTS.cert, CLIENTS.key), ca.pem());

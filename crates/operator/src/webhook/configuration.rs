@@ -130,7 +130,7 @@ pub fn trusting(configuration: &impl Configuration, bundle: &[u8]) -> Option<Val
     if hooks.is_empty() {
         return None;
     }
-    // The very one that was seen, as it was seen: whoever changed it meanwhile is looked at first.
+    // The very one that was seen, as it was seen: what changed meanwhile is looked at first.
     let metadata = json!({"uid": configuration.uid(), "resourceVersion": configuration.resource_version()});
     Some(json!({"metadata": metadata, "webhooks": hooks}))
 }

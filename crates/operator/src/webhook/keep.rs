@@ -2,7 +2,7 @@
 //!
 //! In: watches on these three objects, the Lease, the time. Out: requests where something is wrong with them, and the
 //! certificate to serve with. It sleeps until one of them changes or a certificate's time has come; it asks for nothing.
-//! Who holds the Lease writes. One exception: whoever finds nothing to serve with makes it, so that a pod of a new
+//! Who holds the Lease writes. One exception: a pod that finds nothing to serve with makes it, so that a pod of a new
 //! version gets ready while one of an older version, which knows no webhook, still holds the Lease. Of several that
 //! write, one succeeds: the version that was seen goes along.
 //! Never: a certificate taken away from a pod that serves because its Secret is gone.
@@ -42,7 +42,7 @@ use crate::tls::Lifetimes;
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// What is to be done is looked at again after this by one that may not do it: it may hold the Lease by then.
 const WITHOUT_LEASE: Duration = Duration::from_secs(1);
-/// A watch tells what became of a write; if it does not, it is looked at again after this.
+/// A watch reports what became of a write; if it does not, it is looked at again after this.
 const UNHEARD: Duration = Duration::from_secs(5);
 /// The longest pause after failures in a row.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -95,7 +95,7 @@ pub fn start(client: &Client, duties: Duties, tasks: &mut JoinSet<()>) -> Shown 
     shown
 }
 
-/// Knows one object. Everything that happens to it is told, also that it was gone when the watch came back.
+/// Knows one object. Everything that happens to it is reported, also that it was gone when the watch came back.
 fn watch_one<K>(
     client: &Client,
     namespace: Option<&str>,
@@ -186,7 +186,7 @@ impl Keep {
         }
     }
 
-    /// Shows another certificate from now on; one that cannot be shown is left to be made anew.
+    /// Shows another certificate from now on; one that cannot be shown is left to be recreated.
     fn present(&mut self, pem: PairPem) {
         if self.pem.as_ref() == Some(&pem) {
             return;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
-/// Causes told one by one; the message has all.
+/// Causes one by one; the message has all.
 const CAUSES_MAX: usize = 64;
 
 /// Why there is no answer.
@@ -36,7 +36,7 @@ struct ReviewRequest {
 #[serde(rename_all = "camelCase")]
 struct Request {
     uid: String,
-    kind: Kind,
+    kind: ReviewedKind,
     #[serde(default)]
     sub_resource: Option<String>,
     #[serde(default)]
@@ -48,7 +48,7 @@ struct Request {
 }
 
 #[derive(Deserialize)]
-struct Kind {
+struct ReviewedKind {
     #[serde(default)]
     group: String,
     kind: String,

@@ -62,7 +62,7 @@ async fn run_within(limits: Limits, listener: TcpListener, shown: Shown) {
         let (config, room) = (shown.borrow().clone(), room.clone());
         async move {
             let Some(config) = config else { return };
-            // Whoever does not trust it, or speaks no TLS, gets no answer.
+            // A client that does not trust it, or speaks no TLS, gets no answer.
             if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
                 listen::answer(stream, accepted, |request| respond(request, room.clone())).await;
             }

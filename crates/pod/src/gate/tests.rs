@@ -488,12 +488,12 @@ fn waiting_ends_after_a_while_and_says_each_reason_once() {
         patience: Duration::from_millis(900),
         ..gate(&pod, &volume)
     };
-    let mut told = Vec::new();
-    let error = pass(&patient, |why| told.push(why.to_owned())).unwrap_err();
+    let mut reported = Vec::new();
+    let error = pass(&patient, |why| reported.push(why.to_owned())).unwrap_err();
     assert_eq!(error.exit_code(), 1);
     assert!(error.to_string().contains("gave up"), "{error}");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("does not count"), "{told:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].contains("does not count"), "{reported:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is told of volumes in every state that needs no etcd to make.
+//! What is reported of volumes in every state that needs no etcd to make.
 
 use proptest::prelude::*;
 use quorate_core::model::FirstStart;
@@ -59,7 +59,7 @@ fn a_new_volume_gets_an_id_and_keeps_it() {
 }
 
 #[test]
-fn the_newest_generation_is_told_whichever_is_looked_at() {
+fn the_newest_generation_is_reported_whichever_is_looked_at() {
     let volume = Volume::new();
     assert_eq!(volume.look(0).newest, None);
     let Known::Record(mut record) = Record::read(&volume.layout()).unwrap() else {

@@ -132,6 +132,10 @@ pub(crate) fn clear_blank(layout: &Layout, data_dir: &Path) -> Result<(), Error>
     Ok(())
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "names are told apart by it; what is older goes by the generation"
+)]
 fn name(generation: Generation) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{generation}-{}", now.as_millis())

@@ -62,7 +62,8 @@ impl Hold {
         Ok(Held::Ours(Hold { alive }))
     }
 
-    /// Holds the volume, waiting up to `patience`; `waiting` is told once what for.
+    /// Holds the volume, waiting up to `patience`; `waiting` is called once, with what for.
+    #[allow(clippy::disallowed_methods, reason = "waits, and decides nothing by it")]
     pub fn wait(
         layout: &Layout,
         generation: Generation,
@@ -70,14 +71,14 @@ impl Hold {
         mut waiting: impl FnMut(&str),
     ) -> Result<Held, Error> {
         let began = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         loop {
             match Hold::attempt(layout, generation)? {
                 Held::Busy { why } if began.elapsed() < patience => {
-                    if !told {
+                    if !reported {
                         waiting(&why);
                     }
-                    told = true;
+                    reported = true;
                 }
                 other => return Ok(other),
             }
@@ -144,12 +145,12 @@ mod tests {
         let Held::Ours(first) = Hold::attempt(&layout, Generation(0)).unwrap() else {
             panic!("held")
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let second = Hold::wait(&layout, Generation(0), Duration::from_millis(500), |why| {
-            told.push(why.to_owned());
+            reported.push(why.to_owned());
         });
         assert!(matches!(second.unwrap(), Held::Busy { .. }));
-        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(reported.len(), 1, "{reported:?}");
         drop(first);
         assert!(matches!(
             Hold::attempt(&layout, Generation(0)).unwrap(),

@@ -41,7 +41,7 @@ impl Layout {
         self.own().join("volume.json")
     }
 
-    /// The lock of whoever runs on it.
+    /// The lock of the process that runs on it.
     pub fn alive(&self) -> PathBuf {
         self.own().join("alive")
     }

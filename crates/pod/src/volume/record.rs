@@ -168,7 +168,7 @@ impl Record {
         let path = layout.record();
         let content =
             serde_json::to_vec(self).map_err(|error| file("encode", &path)(io::Error::other(error)))?;
-        // Nothing in it is secret, and whoever looks after a change of owner must be able to read it.
+        // Nothing in it is secret, and a pod with another owner must be able to read it.
         Ok(durable::write_with_mode(&path, &content, 0o644)?)
     }
 

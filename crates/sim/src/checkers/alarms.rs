@@ -1,4 +1,4 @@
-//! An alarm is told for as long as it is seen, and while members' data differ nothing is changed.
+//! An alarm is reported for as long as it is seen, and while members' data differ nothing is changed.
 //!
 //! In: a look and the plan made from it. Out: a break. Never: an opinion on what is to be done about an alarm.
 

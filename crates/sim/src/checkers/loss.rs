@@ -1,4 +1,4 @@
-//! With a quorum's disks gone, what is left is started from its data; nothing begins anew, nothing is moved, and
+//! With a quorum's disks gone, what is left is started from its data; nothing starts over, nothing is moved, and
 //! only who hangs is stopped.
 //!
 //! In: a step, at the moment it takes effect. Out: a break. Never: blame for a step planned before anybody could know.

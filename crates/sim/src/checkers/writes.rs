@@ -1,13 +1,13 @@
 //! No acknowledged write is ever lost.
 //!
 //! In: acknowledgements and elections. Out: the first value that an elected leader, or a member at the end, lacks.
-//! Never: a demand for a write whose client was told nothing.
+//! Never: a demand for a write whose client got no answer.
 
 use std::collections::BTreeSet;
 
 use crate::etcd::{EtcdModel, Kind, Node, Place};
 
-/// What clients were told.
+/// What clients were answered.
 #[derive(Clone, Debug, Default)]
 pub struct Writes {
     acknowledged: Vec<u64>,

@@ -62,7 +62,7 @@ impl EtcdModel {
         }
     }
 
-    /// A member that is no longer in the list is told so by any member that knows, and ends.
+    /// A member that is no longer in the list learns it from any member that knows, and ends.
     pub(super) fn removed_members_learn_it(&mut self) {
         let running: Vec<(Place, MemberId)> = self
             .nodes
@@ -70,7 +70,7 @@ impl EtcdModel {
             .filter_map(|(p, n)| n.member().map(|id| (*p, id)))
             .collect();
         for (place, id) in running {
-            let told = self.nodes.iter().any(|(other, n)| {
+            let reported = self.nodes.iter().any(|(other, n)| {
                 *other != place
                     && self.linked(place, *other)
                     && n.running.as_ref().is_some_and(|r| r.conf.removed.contains(&id))
@@ -80,12 +80,12 @@ impl EtcdModel {
                 .as_ref()
                 .and_then(|r| r.ends_at)
                 .is_some_and(|at| at <= self.now);
-            let told = told
+            let reported = reported
                 && self.nodes[&place]
                     .running
                     .as_ref()
                     .is_some_and(|r| r.ends_at.is_none());
-            if ends || (told && self.rng.u8(..) < 128) {
+            if ends || (reported && self.rng.u8(..) < 128) {
                 self.exit(place, "removed from the cluster");
             }
         }

@@ -157,7 +157,7 @@ fn unsafe_changes_are_refused_as_etcd_refuses_them() {
     pass(&mut etcd, 20);
     assert!(
         etcd.nodes[&Place(2)].running.is_none(),
-        "and ends when it is told"
+        "and ends when it learns it"
     );
 }
 

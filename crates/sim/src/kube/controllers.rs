@@ -165,7 +165,7 @@ impl KubeWorld {
         due
     }
 
-    /// A claim that is told to go does when no pod uses it; with it goes its volume.
+    /// A claim that is told to go does when no pod uses it; with it goes its volume, unless storage retains it.
     fn release_claims(&mut self) {
         let going = self.api.claims.live.values();
         let going = going.filter(|c| c.metadata.deletion_timestamp.is_some());
@@ -181,10 +181,11 @@ impl KubeWorld {
             let _ = self
                 .api
                 .change::<PersistentVolumeClaim>(&name, Some(&uid), |c| c.metadata.finalizers = None);
-            self.volumes.remove(&uid);
             let Some(ordinal) = self.names.ordinal(&name) else {
                 continue;
             };
+            self.retain_volume(ordinal, &uid);
+            self.volumes.remove(&uid);
             self.pods.retain(|_, p| p.claim.as_deref() != Some(&uid));
             self.etcd.kill(Place(ordinal.0));
             self.etcd.node(Place(ordinal.0)).volumes.clear();
@@ -209,7 +210,7 @@ impl KubeWorld {
         }
     }
 
-    /// New pods come to a node; changed ones are told.
+    /// New pods come to a node; the kubelets of changed ones see it.
     fn notice_pods(&mut self) {
         let now = self.api.now;
         let live: Vec<std::sync::Arc<Pod>> = self.api.pods.live.values().cloned().collect();
@@ -248,7 +249,7 @@ impl KubeWorld {
                     files: None,
                     trusts: None,
                     memory: Memory::of(&pod),
-                    told: None,
+                    reported: None,
                 };
                 self.pods.insert(uid.clone(), running);
             }
@@ -268,7 +269,7 @@ impl KubeWorld {
         }
     }
 
-    /// Every kubelet, once; then the API server is told.
+    /// Every kubelet, once; then each reports to the API server.
     pub(super) fn kubelets(&mut self) {
         for uid in self.pods.keys().cloned().collect::<Vec<_>>() {
             let Some(mut pod) = self.pods.remove(&uid) else {
@@ -282,11 +283,11 @@ impl KubeWorld {
             return;
         }
         for (uid, pod) in &mut self.pods {
-            let told = Some((pod.phase.clone(), pod.report.clone(), pod.memory.clone()));
-            if pod.ghost || pod.dead_until.is_some() || pod.told == told {
+            let reported = Some((pod.phase.clone(), pod.report.clone(), pod.memory.clone()));
+            if pod.ghost || pod.dead_until.is_some() || pod.reported == reported {
                 continue;
             }
-            pod.told = told;
+            pod.reported = reported;
             let status = serde_json::from_value(pod.status()).ok();
             let live = self.api.pods.live.get(&pod.name);
             if live.is_some_and(|p| p.status != status) {
@@ -371,7 +372,7 @@ impl KubeWorld {
                 .as_ref()
                 .filter(|_| pod.files.is_some() || !self.wants.tls)
             {
-                self.volumes.entry(claim.clone()).or_default();
+                self.bind_volume(pod.ordinal, claim);
                 pod.phase = Phase::Looking {
                     gives_up: now + LOOK_PATIENCE,
                 };

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
 use quorate_core::model::{AlarmKind, Ordinal, Version, VersionPath};
+use quorate_operator::cluster::pass::stored;
 use quorate_operator::requests::effect::{Effect, Kind};
 
 use super::kubelet::Phase;
@@ -21,6 +22,7 @@ use super::operator::{KINDS, Operator};
 use super::resources::LIMITS;
 use super::world::KubeWorld;
 use crate::etcd::{Data, Place};
+use crate::fault::change_pending;
 use crate::user::Settings;
 
 /// The versions a user may ask for.
@@ -50,7 +52,7 @@ kinds! {
     Evict,
     /// A pod is deleted by force: the API server forgets it, its process goes on for a while.
     ForceDelete,
-    /// The node starts anew: all pods at once, from their first container.
+    /// The node restarts: all pods at once, from their first container.
     Reboot,
     /// A node dies for long, and with it a process. Its pod is told to go, and stays until the node is back.
     DeadNode,
@@ -74,6 +76,8 @@ kinds! {
     CloneVolume,
     /// Two volumes are swapped.
     SwapVolumes,
+    /// The next claim that is made is bound to a volume that was retained when its claim went, whosever it was.
+    BindRetained,
     /// etcd ends at once for a while.
     CrashLoop,
     /// A member is cut off from the others.
@@ -109,6 +113,23 @@ kinds! {
     /// Somebody deletes the EtcdCluster, and creates it again some time later.
     DeleteCluster,
 }
+
+/// What may be under way when something goes wrong, and the faults that must be met then.
+pub const DURING: [&str; 2] = ["changing", "rolling"];
+pub const FAULTS_DURING: [KubeFault; 12] = [
+    KubeFault::KillEtcd,
+    KubeFault::DeletePod,
+    KubeFault::ForceDelete,
+    KubeFault::Reboot,
+    KubeFault::DeadNode,
+    KubeFault::WipeVolume,
+    KubeFault::DamageData,
+    KubeFault::CutOne,
+    KubeFault::KillOperator,
+    KubeFault::ClockBack,
+    KubeFault::ApplyLag,
+    KubeFault::ApiAway,
+];
 
 #[derive(Clone, Debug)]
 pub struct FaultRates {
@@ -155,8 +176,13 @@ impl KubeWorld {
     /// Perhaps something goes wrong, or the user wants something else.
     pub(super) fn make_trouble(&mut self) {
         for (kind, rate) in self.trouble.rates.clone() {
-            if self.rng.u16(..) < rate && self.inject(kind) {
-                self.reached("fault", &format!("{kind:?}"));
+            if self.rng.u16(..) >= rate {
+                continue;
+            }
+            let under_way = self.under_way();
+            if self.inject(kind) {
+                let groups = ["fault"].into_iter().chain(under_way);
+                groups.for_each(|group| self.reached(group, &format!("{kind:?}")));
                 self.log.event("fault", format_args!("{kind:?}"));
             }
         }
@@ -169,6 +195,19 @@ impl KubeWorld {
         if self.rng.u8(..) < 4 {
             self.put_right();
         }
+    }
+
+    /// Is the member list being changed, or a member restarted on purpose?
+    fn under_way(&self) -> Vec<&'static str> {
+        let resource = self.api.clusters.live.get(&self.names.cluster);
+        let memory = resource.and_then(|resource| stored(resource).ok()?);
+        let changing = change_pending(&self.etcd) || memory.as_ref().is_some_and(|m| m.change.is_some());
+        let rolling = memory.is_some_and(|m| m.disturbance.is_some());
+        DURING
+            .into_iter()
+            .zip([changing, rolling])
+            .filter_map(|(group, now)| now.then_some(group))
+            .collect()
     }
 
     /// The operator dies between taking the place of a member that is not wanted away and deleting its claim, and the member
@@ -275,6 +314,7 @@ impl KubeWorld {
             KubeFault::RollBack => return self.roll_back(),
             KubeFault::CloneVolume => return self.exchange(false),
             KubeFault::SwapVolumes => return self.exchange(true),
+            KubeFault::BindRetained => self.binds_retained = true,
             KubeFault::DeleteClaim => return self.delete_claim(),
             KubeFault::StripClaim => return self.strip_claim(),
             KubeFault::CrashLoop => {
@@ -458,6 +498,7 @@ impl KubeWorld {
             node.lags_until = 0;
         }
         self.put_right();
+        self.binds_retained = false;
         self.trouble.rates.clear();
         self.crashing.clear();
         for pod in self.pods.values_mut() {

@@ -138,6 +138,22 @@ impl KubeWorld {
             );
             self.broke(KubeBreak::PlannedOutage, what);
         }
+        self.judge_second_stop(ordinal, effect, &others);
+    }
+
+    /// One voter at a time is stopped on purpose: who was stopped so serves again before the next, or is no voter any more.
+    fn judge_second_stop(&mut self, ordinal: Ordinal, effect: &Effect, others: &[Place]) {
+        let now = self.api.now;
+        let back = |place: &Place, at: u64| self.served.get(place).is_some_and(|(since, _)| *since > at);
+        let away = self
+            .stopped
+            .iter()
+            .find(|(place, at)| others.contains(place) && now - **at > GRACE_TICKS && !back(place, **at));
+        if let Some((place, at)) = away.filter(|_| others.len() >= 2) {
+            let what = format!("{effect}, although {place:?} was stopped at {at} and has not served since");
+            self.broke(KubeBreak::PlannedOutage, what);
+        }
+        self.stopped.insert(Place(ordinal.0), now);
     }
 
     /// A member is started. While others serve, settings that etcd does not serve with reach one voter only.
@@ -172,8 +188,8 @@ impl KubeWorld {
     pub(super) fn change_what_fails(&mut self) {
         let fails = [BlockReason::NewSettingsFail, BlockReason::NewVersionFails];
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
-        let told = plan.is_some_and(|p| p.blocks.iter().any(|b| fails.contains(&b.reason)));
-        if told && self.api.now.is_multiple_of(64) {
+        let reported = plan.is_some_and(|p| p.blocks.iter().any(|b| fails.contains(&b.reason)));
+        if reported && self.api.now.is_multiple_of(64) {
             self.wants.reason = self.wants.reason.wrapping_add(1);
             self.apply_wants();
             self.reached("stage", "ChangedWhatFails");
@@ -184,8 +200,8 @@ impl KubeWorld {
     pub(super) fn give_company(&mut self) {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let pending = |b: &Block| b.reason == BlockReason::VolumeDeletionPending;
-        let told = plan.is_some_and(|p| p.blocks.iter().any(pending));
-        if told && self.wants.replicas == 1 && self.api.now.is_multiple_of(64) {
+        let reported = plan.is_some_and(|p| p.blocks.iter().any(pending));
+        if reported && self.wants.replicas == 1 && self.api.now.is_multiple_of(64) {
             self.wants.replicas = 2;
             self.apply_wants();
             self.reached("stage", "GivenCompany");
@@ -202,18 +218,18 @@ impl KubeWorld {
 
     /// Has somebody deleted so much that the volumes that stay are no quorum? Then nobody can bring it back without people:
     /// who must be restarted first would lose its volume, or who is made again does not know of a member that has gone. It
-    /// is told, and nothing is started anew.
+    /// is reported, and no new cluster is started.
     pub(super) fn waits_for_people(&self) -> bool {
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let says = [BlockReason::VolumeDeletionPending, BlockReason::QuorumLost];
-        let told = plan.is_some_and(|p| {
+        let reported = plan.is_some_and(|p| {
             p.blocks.iter().any(|b| says.contains(&b.reason))
                 || p.waits.iter().any(|w| w.reason == WaitReason::NoQuorum)
         });
         let conf = newest_conf(&self.etcd).unwrap_or_default();
         let stay = conf.voters().filter(|(id, m)| self.sound(*id, m.place)).count();
         let deleted = !self.deleted_by_others.is_empty();
-        told && deleted && self.etcd.serving_leader().is_none() && stay < quorum(conf.voters().count())
+        reported && deleted && self.etcd.serving_leader().is_none() && stay < quorum(conf.voters().count())
     }
 
     /// If somebody deleted every volume of the cluster, and nobody remembers it, for the EtcdCluster was made again, then what
@@ -227,7 +243,7 @@ impl KubeWorld {
         // With the last of them its log went, and the names of the members with it.
         let had_volumes = members.len() > 0 || !self.deleted_by_others.is_empty();
         if !remembered && had_volumes && !members.any(|(id, m)| self.sound(*id, m.place)) {
-            self.made_anew();
+            self.was_recreated();
         }
     }
 

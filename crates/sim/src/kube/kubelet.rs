@@ -91,7 +91,7 @@ pub struct Running {
     pub trusts: Option<Trusts>,
     pub memory: Memory,
     /// What the API server was last told of.
-    pub told: Option<(Phase, Option<Report>, Memory)>,
+    pub reported: Option<(Phase, Option<Report>, Memory)>,
 }
 
 fn container(name: &str, state: Value, last: Option<Value>) -> Value {

@@ -163,10 +163,10 @@ impl KubeWorld {
             if me.dies_in == Some(0) {
                 self.log.event("operator", format_args!("#{} dies", me.id));
                 let back = self.api.now + self.rng.u64(2..30);
-                let mut anew = Operator::new(me.id, back, me.until);
-                (anew.plan, anew.release) = (me.plan.take(), me.release);
-                anew.clock_off_ms = me.clock_off_ms;
-                me = anew;
+                let mut restarted = Operator::new(me.id, back, me.until);
+                (restarted.plan, restarted.release) = (me.plan.take(), me.release);
+                restarted.clock_off_ms = me.clock_off_ms;
+                me = restarted;
             }
         }
         self.operators[index] = me;
@@ -249,9 +249,9 @@ impl KubeWorld {
                     _ => 64,
                 };
                 me.due = now + (1u64 << me.failures.min(6)).min(most);
-                let told = failed.message();
+                let reported = failed.message();
                 self.log
-                    .event("operator", format_args!("#{} fails: {told}", me.id));
+                    .event("operator", format_args!("#{} fails: {reported}", me.id));
             }
         }
     }

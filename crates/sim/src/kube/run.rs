@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quorate_core::guard::Guards;
 use quorate_core::model::StepKind;
 
-use super::fault::KubeFault;
+use super::fault::{DURING, FAULTS_DURING, KubeFault};
 use super::world::{KubeBreak, KubeWorld, Reached};
 
 /// What can be reached, at zero.
@@ -36,17 +36,22 @@ const STAGES: &[&str] = &[
     "LaterMemory",
     "CaLost",
     "EvictionRefused",
+    "OwnVolumeRetained",
+    "ForeignVolumeRetained",
 ];
 
 /// Everything that a run must reach.
 pub fn all_to_reach() -> Reached {
     let faults = KubeFault::ALL.iter().map(|k| (("fault", format!("{k:?}")), 0));
+    let during = DURING
+        .into_iter()
+        .flat_map(|group| FAULTS_DURING.iter().map(move |k| ((group, format!("{k:?}")), 0)));
     let stages = STAGES.iter().map(|s| (("stage", (*s).to_owned()), 0));
     // Old data lies aside on the volume, and is thinned out there.
     let on_volume = [StepKind::SetAside, StepKind::DropAside];
     let steps = StepKind::ALL.iter().filter(|k| !on_volume.contains(k));
     let steps = steps.map(|k| (("step", format!("{k:?}")), 0));
-    faults.chain(stages).chain(steps).collect()
+    faults.chain(during).chain(stages).chain(steps).collect()
 }
 
 /// What one seed came to.

@@ -1,4 +1,4 @@
-//! Who refuses whom: what members trust since they started, what they show now, and what the operator is told when it asks
+//! Who refuses whom: what members trust since they started, what they show now, and what the operator is answered when it asks
 //! for proof.
 //!
 //! In: the Secrets as the API server has them, real certificates in them; when kubelet gets round to them. Out: which
@@ -16,7 +16,7 @@ use quorate_client::{Address, Port};
 use quorate_core::model::Ordinal;
 use quorate_operator::names::Names;
 use quorate_operator::tls::cas::{CaSet, Cas, LOST_CA_ANNOTATION, ROTATE_ANNOTATION};
-use quorate_operator::tls::secure::Settings;
+use quorate_operator::tls::secure::CertificateSettings;
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, Policy, Why, describe_all};
 
 use super::api::Objects;
@@ -62,8 +62,8 @@ const PEER: (&str, &str) = ("peer.crt", "peer.key");
 const CLIENT: (&str, &str) = ("tls.crt", "tls.key");
 
 /// As short as a world lasts.
-pub fn settings() -> Settings {
-    let mut settings = Settings::default();
+pub fn settings() -> CertificateSettings {
+    let mut settings = CertificateSettings::default();
     settings.lifetimes.policy = Policy {
         ca_lifetime: Duration::from_secs(86_400),
         leaf_lifetime: Duration::from_secs(300),

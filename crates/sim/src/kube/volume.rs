@@ -70,7 +70,7 @@ impl Purpose {
 /// What the gate has let through.
 #[derive(Clone, Debug)]
 pub struct Through {
-    /// What the launcher is told.
+    /// What the launcher reads.
     pub launch: Launch,
     pub how: How,
 }

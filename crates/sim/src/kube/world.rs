@@ -55,7 +55,7 @@ pub enum KubeBreak {
     RolledBackStarted,
     /// A volume was called rolled back that was not, or a quorum lost that was not.
     FalseAlarm,
-    /// An alarm of etcd's was not told, or members were changed although their data differ.
+    /// An alarm of etcd's was not reported, or members were changed although their data differ.
     AlarmIgnored,
     /// A member was started from another's volume, or under an id that runs already.
     OneIdTwice,
@@ -120,6 +120,8 @@ pub struct KubeWorld {
     pub(super) exits: BTreeMap<Place, &'static str>,
     /// Since when each member serves, and when it last did.
     pub(super) served: BTreeMap<Place, (u64, u64)>,
+    /// Voters that served and were stopped on purpose, and when.
+    pub(super) stopped: BTreeMap<Place, u64>,
     /// Whose etcd crashes until when.
     pub(super) crashing: BTreeMap<Ordinal, u64>,
     /// The API server answers nothing until then.
@@ -138,6 +140,10 @@ pub struct KubeWorld {
     pub(super) rolled_back: BTreeSet<Ordinal>,
     /// What was in places whose volumes were exchanged.
     pub(super) exchanged: Vec<Saved>,
+    /// The volume of the last claim of each member that went, kept by storage whose policy is to retain.
+    pub(super) retained: BTreeMap<Ordinal, Saved>,
+    /// The next claim that is made is bound to one of these.
+    pub(super) binds_retained: bool,
     writes: Writes,
     clusters: Clusters,
     values: u64,
@@ -216,6 +222,9 @@ impl KubeWorld {
             snapshots: BTreeMap::new(),
             rolled_back: BTreeSet::new(),
             exchanged: Vec::new(),
+            retained: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+            binds_retained: false,
             writes: Writes::default(),
             clusters: Clusters::default(),
             values: 0,
@@ -298,7 +307,7 @@ impl KubeWorld {
             if !self.breaks.is_empty() {
                 return;
             }
-            // What is told by then is of the healed world.
+            // What is reported by then is of the healed world.
             if tick >= 60 && self.left_to_people() {
                 self.judge_lost();
                 return self.reached("stage", "LeftToPeople");
@@ -385,12 +394,12 @@ impl KubeWorld {
     fn forget_without_claims(&mut self) {
         let mut claims = self.api.claims.live.values();
         if claims.all(|c| c.metadata.deletion_timestamp.is_some()) {
-            self.made_anew();
+            self.was_recreated();
         }
     }
 
     /// What is made now is another cluster.
-    pub(super) fn made_anew(&mut self) {
+    pub(super) fn was_recreated(&mut self) {
         self.reached("stage", "MadeAnew");
         (self.writes, self.clusters) = (Writes::default(), Clusters::default());
     }

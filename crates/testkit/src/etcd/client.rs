@@ -11,6 +11,8 @@ use tonic::{Request, Status};
 
 /// No call takes longer on a member that serves.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// Where nothing listens a connection is refused at once; a member that is not scheduled takes longer.
+const CONNECT: Duration = Duration::from_secs(30);
 const LARGEST: usize = 1 << 30;
 
 /// A user and its password.
@@ -34,7 +36,7 @@ impl Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let endpoint = Endpoint::from_shared(url.to_owned()).expect("a URL");
-        let endpoint = endpoint.connect_timeout(Duration::from_secs(1)).timeout(TIMEOUT);
+        let endpoint = endpoint.connect_timeout(CONNECT).timeout(TIMEOUT);
         let channel = {
             let _inside = runtime.enter();
             endpoint.connect_lazy()

@@ -33,6 +33,8 @@ pub struct Start {
     /// All members at the first start, as `--initial-cluster` takes it; itself alone if none are given.
     pub initial_cluster: Option<String>,
     pub flags: Vec<String>,
+    /// What runs it, such as `ip netns exec NAME`; nothing if it runs as it is.
+    pub inside: Vec<String>,
 }
 
 impl Start {
@@ -45,6 +47,7 @@ impl Start {
             addresses: None,
             initial_cluster: None,
             flags: Vec::new(),
+            inside: Vec::new(),
         }
     }
 
@@ -93,9 +96,13 @@ impl Start {
         let Addresses { client, peer } = addresses;
         let alone = format!("{}={peer}", self.name);
         let cluster = self.initial_cluster.as_ref().unwrap_or(&alone);
-        let mut command = Command::new(binary(&self.version, "etcd"));
+        let program = binary(&self.version, "etcd").into_os_string();
+        let mut words = self.inside.iter().map(Into::into).chain([program]);
+        let mut command = Command::new(words.next().expect("a program"));
         command
             .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .args(words)
             .arg(format!("--name={}", self.name))
             .arg(format!("--data-dir={}", self.data_dir.display()))
             .arg(format!("--listen-client-urls={client}"))

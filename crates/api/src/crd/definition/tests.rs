@@ -53,9 +53,9 @@ fn kinds_and_names() {
     }
 }
 
-/// Every field of ours is told in words; Kubernetes' own are told where they come from.
+/// Every field of ours is reported in words; Kubernetes' own are reported where they come from.
 #[test]
-fn every_field_of_ours_is_told() {
+fn every_field_of_ours_is_reported() {
     let theirs = [
         "affinity",
         "resources",
@@ -220,8 +220,11 @@ fn shapes_of_backups() {
         ),
     ];
     for (object, text) in bad {
-        let told = backups.refuses(&object, None);
-        assert!(told.len() == 1 && told[0].contains(text), "{object}: {told:?}");
+        let reported = backups.refuses(&object, None);
+        assert!(
+            reported.len() == 1 && reported[0].contains(text),
+            "{object}: {reported:?}"
+        );
     }
     let restore = |source: Value| {
         let mut object: Value = serde_saphyr::from_str(sample!("etcdrestore")).unwrap();
@@ -253,10 +256,13 @@ fn shapes_of_backups() {
     ];
     for (source, refused) in sources {
         let object = restore(source);
-        let told = restores.refuses(&object, None);
+        let reported = restores.refuses(&object, None);
         match refused {
-            None => assert_eq!(told, [""; 0], "{object}"),
-            Some(text) => assert!(told.len() == 1 && told[0].contains(text), "{object}: {told:?}"),
+            None => assert_eq!(reported, [""; 0], "{object}"),
+            Some(text) => assert!(
+                reported.len() == 1 && reported[0].contains(text),
+                "{object}: {reported:?}"
+            ),
         }
         serde_json::from_value::<crd::EtcdRestore>(object).unwrap();
     }

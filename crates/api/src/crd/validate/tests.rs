@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::crd::api_server::ApiServer;
 
+mod peers;
+
 /// A cluster without a fault.
 fn good() -> Value {
     json!({
@@ -211,6 +213,78 @@ fn on_create() {
             "spec.options.electionTimeout: above 50000",
         ),
         (
+            "/spec/quota",
+            json!("1Ki"),
+            "at least 1Mi and less than 8Ei",
+            "at least 1Mi and less than 8Ei",
+        ),
+        (
+            "/spec/quota",
+            json!(1_048_575),
+            "at least 1Mi and less than 8Ei",
+            "at least 1Mi and less than 8Ei",
+        ),
+        (
+            "/spec/quota",
+            json!("8Ei"),
+            "at least 1Mi and less than 8Ei",
+            "at least 1Mi and less than 8Ei",
+        ),
+        (
+            "/spec/quota",
+            json!("-2Gi"),
+            "a size such as 50Mi or 8Gi",
+            "at least 1Mi and less than 8Ei",
+        ),
+        (
+            "/spec/options",
+            json!({"maxRequestBytes": "4095"}),
+            "at least 4Ki",
+            "at least 4Ki and at most 256Mi",
+        ),
+        (
+            "/spec/options",
+            json!({"maxRequestBytes": 0}),
+            "a size such as",
+            "at least 4Ki and at most 256Mi",
+        ),
+        (
+            "/spec/options",
+            json!({"maxRequestBytes": "257Mi"}),
+            "at most 256Mi",
+            "at least 4Ki and at most 256Mi",
+        ),
+        (
+            "/spec/options",
+            json!({"autoCompactionRetention": "soon"}),
+            "a time such as",
+            "a time such as 1h or 30m",
+        ),
+        (
+            "/spec/options",
+            json!({"autoCompactionRetention": "-1"}),
+            "a time such as",
+            "a time such as 1h or 30m",
+        ),
+        (
+            "/spec/options",
+            json!({"autoCompactionMode": "revision", "autoCompactionRetention": "1h"}),
+            "a number of revisions",
+            "must be a whole number where autoCompactionMode is revision",
+        ),
+        (
+            "/spec/options",
+            json!({"autoCompactionRetention": 2_562_048}),
+            "at most 2562047h",
+            "at most 2562047h",
+        ),
+        (
+            "/spec/options",
+            json!({"autoCompactionRetention": "2562047h1m"}),
+            "at most 2562047h",
+            "at most 2562047h",
+        ),
+        (
             "/spec/options",
             json!({"logLevel": "loud"}),
             "one of debug, info, warn, error",
@@ -226,15 +300,29 @@ fn on_create() {
     for (pointer, value, operator, by_server) in table {
         let object = with(good(), pointer, value.clone());
         let (refusals, _) = validate(&cluster(&object));
-        let told = texts(&refusals);
-        assert_eq!(told.len(), 1, "{pointer} {value}: {told:?}");
-        assert!(told[0].contains(operator), "{pointer} {value}: {told:?}");
-        let told = server.refuses(&object, None);
+        let reported = texts(&refusals);
+        assert_eq!(reported.len(), 1, "{pointer} {value}: {reported:?}");
+        assert!(reported[0].contains(operator), "{pointer} {value}: {reported:?}");
+        let reported = server.refuses(&object, None);
         assert!(
-            told.iter().any(|text| text.contains(by_server)),
-            "{pointer} {value}: {told:?}"
+            reported.iter().any(|text| text.contains(by_server)),
+            "{pointer} {value}: {reported:?}"
         );
-        assert!(told.len() <= 1, "{pointer} {value}: {told:?}");
+        assert!(reported.len() <= 1, "{pointer} {value}: {reported:?}");
+    }
+    for options in [
+        json!({"maxRequestBytes": "4Ki", "autoCompactionRetention": "1h30m"}),
+        json!({"maxRequestBytes": 4096, "autoCompactionRetention": 0}),
+        json!({"maxRequestBytes": "1.5Mi", "autoCompactionMode": "periodic", "autoCompactionRetention": "2562047h"}),
+        json!({"maxRequestBytes": "10Mi", "autoCompactionMode": "revision", "autoCompactionRetention": 3_000_000}),
+    ] {
+        let object = with(
+            with(good(), "/spec/options", options),
+            "/spec/quota",
+            json!("1Mi"),
+        );
+        assert_eq!(validate(&cluster(&object)), (vec![], vec![]), "{object}");
+        assert_eq!(server.refuses(&object, None), [""; 0], "{object}");
     }
     let mut both = with(good(), "/spec/affinity", affinity(1));
     assert_eq!(validate(&cluster(&both)), (vec![], vec![]));
@@ -287,20 +375,20 @@ fn on_update() {
             let new = with(good(), "/spec/maintenance", json!({"rollingChanges": opted_in}));
             let new = with(new, pointer, value.clone());
             let what = format!("{pointer} {value}, opted in: {opted_in}");
-            let told = texts(&validate_update(&cluster(&good()), &cluster(&new)).0);
+            let reported = texts(&validate_update(&cluster(&good()), &cluster(&new)).0);
             let by_server = server.refuses(&new, Some(&good()));
             match expected {
                 None => {
-                    assert_eq!(told, [""; 0], "{what}");
+                    assert_eq!(reported, [""; 0], "{what}");
                     assert_eq!(by_server, [""; 0], "{what}");
                 }
                 Some(text) => {
                     assert_eq!(
-                        (told.len(), by_server.len()),
+                        (reported.len(), by_server.len()),
                         (1, 1),
-                        "{what}: {told:?} {by_server:?}"
+                        "{what}: {reported:?} {by_server:?}"
                     );
-                    assert!(told[0].contains(text), "{what}: {told:?}");
+                    assert!(reported[0].contains(text), "{what}: {reported:?}");
                     assert!(by_server[0].contains(text), "{what}: {by_server:?}");
                 }
             }
@@ -326,21 +414,55 @@ fn ways_between_versions() {
     for from in versions {
         for to in versions {
             let object = |version: &str| with(good(), "/spec/version", json!(version));
-            let told = texts(&validate_update(&cluster(&object(from)), &cluster(&object(to))).0);
+            let reported = texts(&validate_update(&cluster(&object(from)), &cluster(&object(to))).0);
             let by_server = server.refuses(&object(to), Some(&object(from)));
             assert_eq!(
-                told.len(),
+                reported.len(),
                 by_server.len(),
-                "{from} to {to}: {told:?} {by_server:?}"
+                "{from} to {to}: {reported:?} {by_server:?}"
             );
             let minor = |version: &str| version.split('.').nth(1).unwrap().parse::<i32>().unwrap();
             let up = minor(to) - minor(from);
             let open =
                 up == 0 || (up == 1 && !(minor(from) == 5 && ["3.5.3", "3.5.16", "3.5.25"].contains(&from)));
-            assert_eq!(told.is_empty(), open, "{from} to {to}: {told:?}");
-            for text in told {
+            assert_eq!(reported.is_empty(), open, "{from} to {to}: {reported:?}");
+            for text in reported {
                 assert!(text.contains(&format!("no way from {from} to {to}: ")), "{text}");
             }
+        }
+    }
+    // The status before the change; whether 3.6.99 can be taken back to 3.5.35.
+    let member = |version: Value| json!({"id": "1", "name": "demo-0", "version": version});
+    let status =
+        |agreed: Value, members: Value| json!({"replicas": 1, "clusterVersion": agreed, "members": members});
+    let of = |version: &str| json!([member(json!(version)), {"id": "2", "name": "demo-1"}]);
+    for (status, open) in [
+        (status(json!("3.5.0"), of("3.5.35")), true),
+        (status(json!("3.4.0"), of("3.4.23")), true),
+        (status(json!("3.5.0"), json!([])), true),
+        (status(json!("3.5.0"), of("3.6.99")), false),
+        (status(json!("3.6.0"), of("3.6.99")), false),
+        (status(json!("3.5.0"), of("3.8.0")), false),
+        (status(json!(""), of("3.5.35")), false),
+        (status(json!("3"), of("3.5.35")), false),
+        (json!(null), false),
+    ] {
+        let old = with(
+            with(good(), "/spec/version", json!("3.6.99")),
+            "/status",
+            status.clone(),
+        );
+        let new = with(good(), "/status", status.clone());
+        let reported = texts(&validate_update(&cluster(&old), &cluster(&new)).0);
+        let by_server = server.refuses(&new, Some(&old));
+        assert_eq!(
+            (reported.is_empty(), by_server.is_empty()),
+            (open, open),
+            "{status}: {reported:?} {by_server:?}"
+        );
+        for text in reported.iter().chain(&by_server) {
+            let named = text.contains("spec.version: ") && text.contains("no way from 3.6.99 to 3.5.35");
+            assert!(named, "{status}: {text}");
         }
     }
     // An object of a time without rules is not stuck: what it was does not matter where it cannot be compared.
@@ -373,108 +495,24 @@ fn all_at_once_in_one_text() {
 
 #[test]
 fn warnings() {
-    let told = |pointer: &str, value: Value| {
+    let reported = |pointer: &str, value: Value| {
         let (refusals, warnings) = validate(&cluster(&with(good(), pointer, value)));
         assert_eq!(refusals, []);
         warnings[0].to_string()
     };
-    assert!(told("/spec/replicas", json!(4)).starts_with("spec.replicas: 4 members survive no more"));
-    assert!(told("/spec/host", json!({"clientPort": 2379})).starts_with("spec.host: ignored"));
-    assert!(told("/spec/backup", json!({"schedule": "@daily"})).contains("no backup is taken"));
-}
-
-mod peers {
-    use super::*;
-
-    fn good() -> Value {
-        json!({
-            "apiVersion": "etcd.improbable.io/v1alpha1",
-            "kind": "EtcdPeer",
-            "metadata": {"name": "demo-0", "namespace": "default"},
-            "spec": {
-                "clusterName": "demo",
-                "version": "3.5.35",
-                "bootstrap": {
-                    "initialClusterState": "New",
-                    "static": {"initialCluster": [{"name": "demo-0", "host": "demo-0.demo"}]},
-                },
-                "storage": super::good()["spec"]["storage"].clone(),
-            },
-        })
-    }
-
-    fn peer(object: &Value) -> EtcdPeer {
-        serde_json::from_value(object.clone()).unwrap()
-    }
-
-    #[test]
-    fn good_is_good() {
-        let server = ApiServer::of("EtcdPeer");
-        for object in [good(), with(good(), "/spec/bootstrap", json!(null))] {
-            assert_eq!(validate_peer(&peer(&object)), []);
-            assert_eq!(validate_peer_update(&peer(&object), &peer(&object)), []);
-            assert_eq!(server.refuses(&object, Some(&object)), [""; 0]);
-        }
-    }
-
-    #[test]
-    fn on_create() {
-        let server = ApiServer::of("EtcdPeer");
-        let class = "/spec/storage/volumeClaimTemplate/storageClassName";
-        let table = [
-            ("/spec/version", json!("foo"), "foo is not in dotted-tri format"),
-            (
-                "/spec/version",
-                json!("4.0.0"),
-                "only Etcd version 3 is supported",
-            ),
-            ("/spec/storage", json!(null), "spec.storage: Required value"),
-            (
-                class,
-                json!(null),
-                "spec.storage.volumeClaimTemplate.storageClassName: Required value",
-            ),
-            (
-                "/spec/podTemplate",
-                json!({"metadata": {"annotations": {"etcd.improbable.io/x": "1"}}}),
-                "Annotation name is a reserved name ('etcd.improbable.io' prefix)",
-            ),
-        ];
-        for (pointer, value, text) in table {
-            let object = with(good(), pointer, value.clone());
-            let told = texts(&validate_peer(&peer(&object)));
-            assert!(
-                told.len() == 1 && told[0].contains(text),
-                "{pointer} {value}: {told:?}"
-            );
-            let by_server = server.refuses(&object, None);
-            assert!(
-                by_server.len() == 1 && by_server[0].contains(text),
-                "{pointer} {value}: {by_server:?}"
-            );
-        }
-        let long = with(good(), "/spec/clusterName", json!("a".repeat(65)));
-        assert!(texts(&validate_peer(&peer(&long)))[0].starts_with("spec.clusterName: "));
-        assert_eq!(server.refuses(&long, None), ["spec.clusterName: longer than 64"]);
-    }
-
-    #[test]
-    fn nothing_changes() {
-        let server = ApiServer::of("EtcdPeer");
-        for (pointer, value) in [
-            ("/spec/version", json!("3.5.36")),
-            ("/spec/clusterName", json!("other")),
-            ("/spec/bootstrap", json!(null)),
-            ("/spec/start", json!({"generation": 1, "config": "x"})),
-        ] {
-            let new = with(good(), pointer, value);
-            let told = texts(&validate_peer_update(&peer(&good()), &peer(&new)));
-            assert!(told.len() == 1 && told[0].starts_with("spec: Unsupported changes: (- current, + new) "));
-            let by_server = server.refuses(&new, Some(&good()));
-            assert!(
-                by_server.len() == 1
-                    && by_server[0].contains("Unsupported changes: an EtcdPeer's spec never changes")
-            );
-        }
-    }
+    assert!(reported("/spec/replicas", json!(4)).starts_with("spec.replicas: 4 members survive no more"));
+    assert!(reported("/spec/host", json!({"clientPort": 2379})).starts_with("spec.host: ignored"));
+    let size = "/spec/storage/volumeClaimTemplate/resources/requests/storage";
+    let advice = "spec.storage.volumeClaimTemplate.resources.requests.storage: etcd allocates its log in files of 64 MB";
+    assert!(reported(size, json!("1Mi")).starts_with(advice));
+    // On a machine no volume is made.
+    let small = manifest::EtcdCluster::from(&cluster(&with(good(), size, json!("1Mi"))));
+    let (_, warnings) = crate::validate::validate(&small, Ground::Host);
+    assert!(
+        warnings
+            .iter()
+            .all(|warning| !warning.to_string().contains("64 MB")),
+        "{warnings:?}"
+    );
+    assert!(reported("/spec/backup", json!({"schedule": "@daily"})).contains("no backup is taken"));
 }

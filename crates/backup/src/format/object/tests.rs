@@ -83,15 +83,17 @@ async fn another_key_is_told_apart() {
     }
 }
 
+/// Every seventh bit, so that each place in a byte has its turn; `QUORATE_FULL=1` every one.
 #[tokio::test]
 async fn any_changed_bit_is_seen() {
+    let every = if quorate_testkit::in_full() { 1 } else { 7 };
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     for key in [None, Some(Key::new([3; 32]))] {
         let facts = write(&store, key.as_ref(), 3).await;
         let path = directory.path().join(&facts.object);
         let sound = std::fs::read(&path).unwrap();
-        for bit in 0..sound.len() * 8 {
+        for bit in (0..sound.len() * 8).step_by(every) {
             let mut changed = sound.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&path, &changed).unwrap();

@@ -6,7 +6,7 @@ use super::watched;
 use crate::failure::Failure;
 
 /// Lines below a plan: what should be known of it, and what has to be agreed to.
-pub fn told(notes: &[String], consents: &[String]) -> String {
+pub fn notes(notes: &[String], consents: &[String]) -> String {
     let notes = notes.iter().map(|note| format!("note: {note}\n"));
     let consents = consents.iter().map(|consent| format!("to agree to: {consent}\n"));
     notes.chain(consents).collect()

@@ -80,12 +80,12 @@ pub async fn restored(
     }
     consent::agree(&consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
-    let mut tell = |other: &Way| {
+    let mut report = |other: &Way| {
         for (object, why) in other.passed_over() {
             say::warning(&format!("{object} is passed over: {why}"));
         }
     };
-    let work = restore(way, members, &progress, &mut tell);
+    let work = restore(way, members, &progress, &mut report);
     let outcome = watched::watch("restored", store, &progress, work).await?;
     let made = Made::of(members, &outcome.members, began)?;
     made.warn();
@@ -103,7 +103,7 @@ pub async fn restored(
             ""
         };
         say::warning(&format!(
-            "deltas speak of leases ({}), and do not tell how long they live; those that the full does not have live \
+            "deltas speak of leases ({}), and do not say how long they live; those that the full does not have live \
              {LEASE_TTL_DEFAULT} s: {some}{more}",
             leases.len()
         ));
@@ -125,7 +125,7 @@ fn no_timelines(named: Option<u32>) -> Result<(), Failure> {
 }
 
 fn plan_page(way: &Way) -> String {
-    facts::page(&way.facts()) + &consent::told(&way.notes(), &way.consents())
+    facts::page(&way.facts()) + &consent::notes(&way.notes(), &way.consents())
 }
 
 fn plan_shown(way: &Way) -> PlanShown {

@@ -1,6 +1,6 @@
 //! How a cluster is reached: by URLs that were named, or the cluster on this machine.
 //!
-//! In: the command line. Out: what tells where members are and how they are spoken to, each time anew: certificates are
+//! In: the command line. Out: what says where members are and how they are spoken to, each time anew: certificates are
 //! renewed and members move while an agent runs.
 
 use std::path::PathBuf;

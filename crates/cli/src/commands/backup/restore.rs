@@ -78,7 +78,7 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
     if people {
         say::print(&plan_page(&plan));
     }
-    // What is in the way is told by a dry run, too.
+    // A dry run reports what is in the way, too.
     judge(&plan, &members)?;
     let consents = plan.consents();
     if arguments.dry_run {
@@ -90,12 +90,12 @@ pub async fn run(arguments: Restore) -> Result<(), Failure> {
     }
     consent::agree(&consents, arguments.yes, people).await?;
     let progress = Arc::new(Progress::new());
-    let mut tell = |other: &Plan| {
+    let mut report = |other: &Plan| {
         for note in other.notes() {
             say::warning(&note);
         }
     };
-    let work = restore(plan, &members, &progress, since, &mut tell);
+    let work = restore(plan, &members, &progress, since, &mut report);
     let outcome = watched::watch("restored", archive.store(), &progress, work).await?;
     for note in &outcome.notes {
         say::warning(note);
@@ -155,7 +155,7 @@ fn every_seat(arguments: &Restore) -> Result<Vec<Seat>, Failure> {
 }
 
 fn plan_page(plan: &Plan) -> String {
-    facts::page(&plan.facts()) + &consent::told(&plan.notes(), &plan.consents())
+    facts::page(&plan.facts()) + &consent::notes(&plan.notes(), &plan.consents())
 }
 
 fn plan_shown(plan: &Plan) -> PlanShown {

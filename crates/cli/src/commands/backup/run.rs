@@ -86,7 +86,8 @@ async fn report(file: Option<&Path>, board: &Board) {
     loop {
         ticks.tick().await;
         let status = board.status();
-        let fresh = |(told, at): &(agent::Status, Instant)| *told == status && at.elapsed() < STATUS_REFRESH;
+        let fresh =
+            |(written, at): &(agent::Status, Instant)| *written == status && at.elapsed() < STATUS_REFRESH;
         if !last.as_ref().is_some_and(fresh) {
             write(file, board);
             last = Some((status, Instant::now()));

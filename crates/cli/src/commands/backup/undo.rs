@@ -144,7 +144,7 @@ fn page(undoing: &Undoing) -> String {
         ("from", format!("revision {}", undoing.from)),
         ("to", format!("revision {}", undoing.to)),
     ]);
-    text.push_str(&consent::told(&undoing.notes, &undoing.consents));
+    text.push_str(&consent::notes(&undoing.notes, &undoing.consents));
     if undoing.items.is_empty() {
         return text + "\nNothing differs under this prefix.\n";
     }

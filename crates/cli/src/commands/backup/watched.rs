@@ -1,6 +1,6 @@
 //! Long work on an archive, while a person watches how far it is and may stop it.
 //!
-//! In: the work, which tells its progress. Out: what came of it. Ctrl-C asks it to end and waits until everything is put
+//! In: the work, which reports its progress. Out: what came of it. Ctrl-C asks it to end and waits until everything is put
 //! away; a second one does not wait.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `quorate healthcheck`: does the cluster serve? For scripts, and for whoever restarts what does not.
+//! `quorate healthcheck`: does the cluster serve? For scripts, and for supervisors that restart what does not.
 
 use quorate_host::Root;
 

@@ -1,8 +1,8 @@
-//! `quorate up`: supervises a cluster until it is told to stop.
+//! `quorate up`: supervises a cluster until it is asked to stop.
 //!
 //! In: a manifest, or none. Out: progress, a summary once the cluster serves, then a line for each event. The first
 //! Ctrl-C (or SIGTERM, or the terminal closing) stops the members; the second leaves them running and gives up, unless it
-//! comes at once: who ends a group of processes tells each of them, and a parent passes it on.
+//! comes at once: a signal to a group of processes reaches each of them, and a parent passes it on.
 
 mod event_printer;
 mod startup_blockers;
@@ -63,12 +63,12 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     let (served, stopping) = (Notify::new(), Notify::new());
     let mut hindered = None;
     let mut event_printer = EventPrinter::new(root, begun);
-    let tell = |news: Event| {
+    let print = |news: Event| {
         if matches!(news, Event::Ready(_)) {
             served.notify_one();
         }
         if log.log_format == LogFormat::Text {
-            event_printer.tell(news);
+            event_printer.print(news);
         }
     };
     let shutdown = async {
@@ -78,7 +78,7 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
         }
         stopping.notify_one();
     };
-    let supervision = supervise::run(options, tell, shutdown);
+    let supervision = supervise::run(options, print, shutdown);
     tokio::select! {
         ended = supervision => ended?,
         () = async { stopping.notified().await; Stop::again().await } => return Err(left_running(root)),
@@ -90,7 +90,8 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The manifest to run: the one named, the root's, the one the root was last run by, or a new one.
+/// The manifest to run: the one named, the root's, the one the root was last run by, or a new one. It may be broken or
+/// missing where the cluster goes on without it.
 fn choose_manifest(
     root: &Root,
     (file, yes): (Option<PathBuf>, bool),
@@ -100,7 +101,12 @@ fn choose_manifest(
     let own = root.manifest();
     if let Some(path) = file.or_else(|| own.exists().then(|| own.clone())) {
         // The supervisor judges it again; here nothing has been made yet that a refusal would leave behind.
-        let manifest = Manifest::read(&path)?;
+        let manifest = match Manifest::read(&path) {
+            Ok(manifest) => manifest,
+            // The supervisor shows the fault, keeps the members up meanwhile, and waits for the file to be mended.
+            Err(_) if control::manifest_is_remembered(root.path()) => return Ok(path),
+            Err(failure) => return Err(failure),
+        };
         ask_about_many(manifest.cluster().replicas, yes || has_many(root))?;
         if !root.journal().exists() {
             let version = manifest.cluster().version.to_string().parse().ok();
@@ -109,10 +115,10 @@ fn choose_manifest(
         return Ok(path);
     }
     if root.journal().exists() {
-        let last = control::manifest_path(root.path())
-            .ok()
-            .filter(|path| path.is_file());
-        return last.ok_or_else(|| {
+        let remembered = control::manifest_is_remembered(root.path());
+        let last = control::manifest_path(root.path()).ok();
+        let last = last.or_else(|| remembered.then_some(own));
+        return last.filter(|path| remembered || path.is_file()).ok_or_else(|| {
             Failure::usage(format!(
                 "{} holds a cluster, but its manifest is gone",
                 root.path().display()
@@ -141,8 +147,8 @@ fn choose_manifest(
     Ok(own)
 }
 
-/// Did the cluster in `root` have many members before? Whoever agreed to that is not asked at every start; and where nobody
-/// can tell, a cluster that exists is not kept from starting.
+/// Did the cluster in `root` have many members before? A user who agreed to that is not asked at every start; and where that
+/// is not known, a cluster that exists is not kept from starting.
 fn has_many(root: &Root) -> bool {
     match control::read_status(root.path()) {
         Ok(Some(status)) => status.spec.replicas > MANY,

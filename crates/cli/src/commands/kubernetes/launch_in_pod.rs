@@ -44,7 +44,7 @@ fn launch(arguments: &LaunchInPod) -> Failure {
     }
 }
 
-/// Starts etcd, hands on what this process is told, and says with which code to end.
+/// Starts etcd, passes on the signals that this process gets, and says with which code to end.
 async fn stay_beside(ready: Ready) -> Result<i32, Failure> {
     let listen =
         |kind| signal(kind).map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")));

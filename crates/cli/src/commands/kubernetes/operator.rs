@@ -2,14 +2,14 @@
 
 use quorate_operator::Options;
 use quorate_operator::cluster::build::Images;
-use quorate_operator::tls::{sans, secure::Settings};
+use quorate_operator::tls::{sans, secure::CertificateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::Operator;
 use crate::failure::Failure;
 use crate::log_lines;
 
-/// Runs the operator until it is told to stop.
+/// Runs the operator until it is asked to stop.
 pub async fn run(arguments: Operator) -> Result<(), Failure> {
     log_lines::begin(arguments.log);
     let listen =
@@ -21,12 +21,12 @@ pub async fn run(arguments: Operator) -> Result<(), Failure> {
             _ = interrupt.recv() => {}
         }
     };
-    let mut certificates = Settings {
+    let mut certificates = CertificateSettings {
         // In a pod, the resolver knows the cluster's domain.
         domain: std::fs::read_to_string("/etc/resolv.conf")
             .ok()
             .and_then(|text| sans::domain(&text)),
-        ..Settings::default()
+        ..CertificateSettings::default()
     };
     if let Some(lifetime) = arguments.leaf_lifetime {
         certificates.lifetimes = certificates.lifetimes.with_leaves_of(lifetime);

@@ -78,7 +78,7 @@ fn pass(arguments: &Prepare) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does `work` on a thread of its own, and ends this process when it is told to: the first process of a container is
+/// Does `work` on a thread of its own, and ends this process when it is asked to: the first process of a container is
 /// not ended by a signal that it does not listen for, and then a pod takes half a minute to go.
 pub async fn until_told_to_stop<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -94,7 +94,7 @@ pub async fn until_told_to_stop<T: Send + 'static>(
         _ = terminate.recv() => 15,
         _ = interrupt.recv() => 2,
     };
-    say::note("Told to stop.");
+    say::note("Asked to stop.");
     std::process::exit(128 + signal);
 }
 

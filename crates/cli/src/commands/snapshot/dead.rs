@@ -55,7 +55,7 @@ pub fn run(root: Option<PathBuf>, data_dir: &Path, arguments: &Arguments) -> Res
     })?;
     if made.left_out.total() > 0 {
         say::warning(&format!(
-            "not in it, because what they do could not be told: {}",
+            "not in it, because what they do is not known: {}",
             made.left_out
         ));
     }

@@ -48,7 +48,7 @@ struct Counts {
     same: u64,
 }
 
-/// Finds and tells what differs.
+/// Finds and prints what differs.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let first = offline::open(&arguments.a)?;
     let second = arguments.b.as_deref().map(offline::open).transpose()?;
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             heard: true,
         };
         let compared = Compared::ValueAndLease;
-        let totals = diff(sides, &selection, compared, progress, |change| out.tell(change))?;
+        let totals = diff(sides, &selection, compared, progress, |change| out.print(change))?;
         out.end(&totals, sides.map(|side| side.revision));
         Ok(())
     })
@@ -98,7 +98,7 @@ struct Out {
 }
 
 impl Out {
-    fn tell(&mut self, change: &Change<'_>) -> ControlFlow<()> {
+    fn print(&mut self, change: &Change<'_>) -> ControlFlow<()> {
         match self.form {
             Lines::Table => self.row(change),
             Lines::Json => self.line(change),

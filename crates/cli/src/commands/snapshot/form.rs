@@ -6,7 +6,7 @@ use crate::arguments::Form;
 use crate::failure::Failure;
 use crate::say;
 
-/// Prints `value`, for people as `page` tells it.
+/// Prints `value`, for people as `page` shows it.
 pub fn show(form: Form, value: &impl Serialize, page: impl FnOnce() -> String) -> Result<(), Failure> {
     let unwritable = |error: String| Failure::failed(format!("cannot write the result: {error}"));
     let text = match form {

@@ -124,7 +124,7 @@ fn not_there(key: &[u8], revision: i64, trail: Trail) -> Failure {
             "It was deleted at revision {at}, and what it was before is compacted away."
         )),
         Trail { .. } => {
-            failure.and("Nothing in the file tells of it; `quorate snapshot keys` lists what there is.")
+            failure.and("Nothing in the file mentions it; `quorate snapshot keys` lists what there is.")
         }
     }
 }

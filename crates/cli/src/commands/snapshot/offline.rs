@@ -1,6 +1,6 @@
 //! Long work on files, while a person watches how far it is and may stop it.
 //!
-//! In: the work, which tells its progress. Out: what came of it. Ctrl-C asks it to end, and waits until it has put
+//! In: the work, which reports its progress. Out: what came of it. Ctrl-C asks it to end, and waits until it has put
 //! everything away. Never: a file that is half written because someone was impatient.
 
 use std::path::Path;

@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = &arguments.path;
     let outcome = offline::run("checked", |progress| {
         if path.is_dir() {
-            // A directory without a database is told from a damaged one.
+            // A directory without a database is not the same as a damaged one.
             if !db_path(path).exists() {
                 offline::open(path)?;
             }

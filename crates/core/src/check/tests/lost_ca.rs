@@ -77,9 +77,9 @@ fn who_answers_is_not_restarted_for_a_lost_ca() {
 fn one_whose_volume_is_to_be_deleted_is_left_out_of_the_restart_for_a_lost_ca() {
     let decided = |f: &Fixture| crate::decide(&f.spec, &f.observed, &f.memory, f.now).plan;
     let left_out = |plan: &Plan, name: &str| {
-        let told = plan.waits.iter().find(|w| w.reason == WaitReason::CaLost);
-        let told = &told.expect("it is told").detail;
-        told.contains(&format!("{name} trust a CA that is lost, and are not restarted"))
+        let reported = plan.waits.iter().find(|w| w.reason == WaitReason::CaLost);
+        let reported = &reported.expect("it is reported").detail;
+        reported.contains(&format!("{name} trust a CA that is lost, and are not restarted"))
     };
     // The first to be restarted is another one.
     let mut f = all_trust_a_lost_ca();

@@ -12,7 +12,7 @@ impl Pass<'_> {
     pub fn roll(&mut self) -> bool {
         let mut voters = self.voters().into_iter().filter_map(|k| k.ordinal);
         if voters.any(|o| self.deletion_pending(o)) {
-            return true; // Told already, and replaced first.
+            return true; // Reported already, and replaced first.
         }
         let open = self.version_open();
         let behind: Vec<Known> = self
@@ -71,13 +71,8 @@ impl Pass<'_> {
 
     /// Are clients sent to it? Not waited for without end: the change may be what mends that.
     fn in_service(&self, known: &Known) -> bool {
-        known
-            .ordinal
-            .and_then(|o| self.view(o))
-            .is_none_or(|v| match v.process {
-                Process::Running { since, .. } => v.in_service || self.elapsed(since) > pace::IN_SERVICE,
-                _ => v.in_service,
-            })
+        let view = known.ordinal.and_then(|o| self.view(o));
+        !view.is_some_and(|v| self.is_yet_out_of_service(v))
     }
 
     fn disturb(&mut self, victim: &Known) {

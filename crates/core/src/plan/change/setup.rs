@@ -210,7 +210,7 @@ impl Pass<'_> {
                     && view.cannot_start.is_some()
                     && self.not_lost(ordinal) =>
             {
-                let why = hindrance(view).unwrap_or_default();
+                let why = why_not_started(view).unwrap_or_default();
                 Some(format!("it ended, {}{why}", exit.how))
             }
             Process::Stopped { last: Some(exit) }
@@ -219,7 +219,7 @@ impl Pass<'_> {
                 Some(format!("it ended {ends} times, {}", exit.how))
             }
             Process::Stopped { .. } if turn.is_some_and(late) && self.not_lost(ordinal) => {
-                let why = hindrance(view).unwrap_or_default();
+                let why = why_not_started(view).unwrap_or_default();
                 Some(format!("it could not be started for {minutes} minutes{why}"))
             }
             Process::Running { .. }
@@ -445,7 +445,7 @@ fn runs(view: &SlotView) -> Option<Setup> {
 }
 
 /// What keeps a member from being started, for the end of a sentence.
-fn hindrance(view: &SlotView) -> Option<String> {
+fn why_not_started(view: &SlotView) -> Option<String> {
     let why = match &view.place {
         Place::Preparing { why } => Some(why),
         _ => view.cannot_start.as_ref(),

@@ -9,15 +9,15 @@ use crate::plan::{BlockReason, Step, WaitReason, WriteBefore, pace};
 impl Pass<'_> {
     /// False if it must wait.
     fn change(&mut self, kind: ChangeKind, step: Step) -> bool {
-        let told = step.described(self.spec, &self.memory);
+        let described = step.described(self.spec, &self.memory);
         if self.memory.change.is_some() {
-            let detail = format!("waiting for the membership change in progress; next: {told}");
+            let detail = format!("waiting for the membership change in progress; next: {described}");
             self.wait(WaitReason::ChangeInFlight, None, detail);
             return false;
         }
         let not_before = self.memory.change_not_before;
         if self.now < not_before && not_before - self.now <= pace::CHANGE_RETRY {
-            let detail = format!("etcd refused it; retrying: {told}");
+            let detail = format!("etcd refused it; retrying: {described}");
             self.wait_until(WaitReason::EtcdRefused, None, detail, not_before);
             return false;
         }
@@ -25,7 +25,7 @@ impl Pass<'_> {
         let healthy = voters.iter().filter(|k| k.healthy).count();
         if self.guards.on(Guard::QuorumAfterRemoval) && healthy < quorum(voters.len()) {
             let detail = format!(
-                "only {healthy} of {} voters are healthy; not yet: {told}",
+                "only {healthy} of {} voters are healthy; not yet: {described}",
                 voters.len()
             );
             self.wait(WaitReason::MembersUnhealthy, None, detail);

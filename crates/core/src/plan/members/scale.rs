@@ -75,6 +75,14 @@ impl Pass<'_> {
             // Retiring sees to it; until then the place is taken.
             return true;
         }
+        if self.is_foreign(ordinal) {
+            return true;
+        }
+        // Storage may have kept what a former member left. A place for it would only start that again.
+        if !matches!(view.volume, Volume::Empty | Volume::Unknown) {
+            self.start_next_generation(ordinal);
+            return true;
+        }
         if !self.placed(ordinal, &self.setup(ordinal, true)) {
             return true;
         }
@@ -86,10 +94,7 @@ impl Pass<'_> {
             );
             return true;
         }
-        if self.is_foreign(ordinal) {
-            return true;
-        }
-        if view.volume != Volume::Empty || self.memory.slot(ordinal).mark != Mark::Never {
+        if self.memory.slot(ordinal).mark != Mark::Never {
             self.start_next_generation(ordinal);
             return true;
         }

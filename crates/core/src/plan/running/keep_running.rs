@@ -50,6 +50,15 @@ impl Pass<'_> {
                 (Process::Running { .. }, _) if !view.status.as_ref().is_some_and(|s| s.healthy) => {
                     self.report_unhealthy(ordinal, view.status.is_some());
                 }
+                // Clients are sent to voters only.
+                (Process::Running { since, .. }, _)
+                    if self.memory.slot(ordinal).voter && self.is_yet_out_of_service(view) =>
+                {
+                    let until = *since + pace::IN_SERVICE;
+                    let name = self.name_and_location(ordinal);
+                    let detail = format!("{name} serves, and clients are not sent to it yet");
+                    self.wait_until(WaitReason::MemberStarting, Some(ordinal), detail, until);
+                }
                 (Process::Stopping, _) => {
                     let detail = match &view.place {
                         Place::Preparing { why } => format!("{name} is stopping: {why}"),
@@ -60,6 +69,15 @@ impl Pass<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Was a member started so lately that clients need not be sent to it yet, and are they not? That is not waited for
+    /// without end: one that serves does, whatever its readiness says later.
+    pub fn is_yet_out_of_service(&self, view: &SlotView) -> bool {
+        let Process::Running { since, .. } = view.process else {
+            return !view.in_service;
+        };
+        !view.in_service && self.elapsed(since) <= pace::IN_SERVICE
     }
 
     /// Says that etcd does not let quorate in, if so: then nothing can be concluded from its silence.
@@ -92,10 +110,10 @@ impl Pass<'_> {
 
     /// Says what is the matter with a member that runs and is not healthy.
     fn report_unhealthy(&mut self, ordinal: Ordinal, answers: bool) {
-        if self.observed.login_refused.is_some() && self.quorum().is_none() {
-            return; // It is told once, for all.
+        if self.observed.unasked || self.observed.login_refused.is_some() && self.quorum().is_none() {
+            return; // It is reported once, for all.
         }
-        let name = self.spec.member_name(ordinal);
+        let name = self.name_and_location(ordinal);
         let slot = self.memory.slot(ordinal);
         let served = slot.mark == Mark::Started && slot.fails == 0 && slot.served.is_some();
         match (answers, slot.unhealthy_since.filter(|_| served)) {
@@ -179,7 +197,7 @@ impl Pass<'_> {
         if sound < needed {
             let detail = format!(
                 "only {sound} of {} voters still have their data, {needed} are needed; the cluster cannot come back \
-                 by itself, and nothing is started anew over it",
+                 by itself, and no new cluster is started over it",
                 members.len()
             );
             return self.block(BlockReason::QuorumLost, None, detail);
@@ -192,7 +210,7 @@ impl Pass<'_> {
                     .and_then(|v| v.status.as_ref())
                     .is_some_and(|s| s.healthy)
             })
-            .map(|o| self.spec.member_name(*o).to_string())
+            .map(|o| self.name_and_location(*o))
             .collect();
         let detail = format!("no quorum answers; unhealthy: {}", down.join(", "));
         self.wait(WaitReason::NoQuorum, None, detail);

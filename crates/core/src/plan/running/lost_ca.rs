@@ -43,7 +43,7 @@ impl Pass<'_> {
             let names = members.iter().map(|(o, _)| self.spec.member_name(*o).to_string());
             names.collect::<Vec<_>>().join(", ")
         };
-        let told = [
+        let reported = [
             (
                 restarted,
                 "trust a CA that is lost, and are restarted with the new one",
@@ -54,8 +54,8 @@ impl Pass<'_> {
                  their data would be gone",
             ),
         ];
-        let told = told.into_iter().filter(|(members, _)| !members.is_empty());
-        let details: Vec<String> = told
+        let reported = reported.into_iter().filter(|(members, _)| !members.is_empty());
+        let details: Vec<String> = reported
             .map(|(members, what)| format!("{} {what}", names(members)))
             .collect();
         if !details.is_empty() {

@@ -100,13 +100,13 @@ pub(super) fn settle(f: &mut Fixture, does: impl Fn(Version, &str) -> Does) -> (
     let mut last = Plan::default();
     for _ in 0..1500 {
         last = pass(f, &does);
-        steps.extend(told(&last));
+        steps.extend(reported(&last));
     }
     (steps, last)
 }
 
 /// The steps of a plan in words, but for entries that are written for members that are silent.
-pub(super) fn told(plan: &Plan) -> Vec<String> {
+pub(super) fn reported(plan: &Plan) -> Vec<String> {
     let before = WriteBefore::Serving;
     let for_silent = |step: &Step| matches!(step, Step::Write { before: b, .. } if *b == before);
     let steps = plan.steps.iter().filter(|step| !for_silent(step));
@@ -131,9 +131,9 @@ fn settings_that_end_etcd_stop_at_one_member_which_goes_back() {
     );
     assert_eq!(runs(&mut f, 2), Some((V, "c".to_owned())), "it serves as before");
     assert_eq!(reasons(&last), ["NewSettingsFail"]);
-    let told = &last.blocks[0].detail;
+    let reported = &last.blocks[0].detail;
     for part in ["t-2", "with the new settings", "as before", "no such thing"] {
-        assert!(told.contains(part), "{part:?} is not in {told:?}");
+        assert!(reported.contains(part), "{part:?} is not in {reported:?}");
     }
     // Other settings are tried at once, and the rejected ones are forgotten.
     want(&mut f, V, "better");
@@ -206,7 +206,7 @@ fn settings_with_which_a_member_hangs_are_rejected_and_a_revert_acts_at_once() {
     assert_eq!(runs(&mut f, 2), Some((V, "bad".to_owned())));
     let mut reverted = f.clone();
     want(&mut reverted, V, "c");
-    let stopped = told(&pass(&mut reverted, hangs));
+    let stopped = reported(&pass(&mut reverted, hangs));
     assert_eq!(stopped, ["stop member 2"], "at once");
     pass(&mut reverted, hangs);
     assert_eq!(runs(&mut reverted, 2), Some((V, "c".to_owned())));
@@ -288,8 +288,8 @@ fn a_patch_that_does_not_serve_is_taken_back_and_a_minor_is_not() {
     let others = steps.iter().filter(|s| !s.contains("member 2")).count();
     assert_eq!(others, 0, "{steps:?}");
     assert_eq!(runs(&mut f, 2), None, "its data may be of the newer minor");
-    let told = &last.blocks[0].detail;
-    assert!(told.contains("cannot go back to etcd 3.6.1"), "{told}");
+    let reported = &last.blocks[0].detail;
+    assert!(reported.contains("cannot go back to etcd 3.6.1"), "{reported}");
 }
 
 /// One that ended is restarted at the version it has, with the wanted settings if nobody knows what served: not its data is

@@ -60,6 +60,7 @@ impl Fixture {
         };
         let observed = Observed {
             login_refused: None,
+            unasked: false,
             at: Time(100_000),
             fresh_token: Token("tok".into()),
             slots: (0..replicas).map(|n| (o(n), Self::vacant(n))).collect(),
@@ -121,6 +122,7 @@ impl Fixture {
             cannot_start: None,
             ran: None,
             replay_limit: None,
+            located: None,
         }
     }
 
@@ -253,10 +255,10 @@ impl Fixture {
             let next = steps.get(n + 1);
             assert_eq!(written(next), changes_voters, "{step}, then {next:?}");
         }
-        let told = steps.iter().filter(
+        let reported = steps.iter().filter(
             |step| !matches!(step, Step::Write { before, .. } if *before != WriteBefore::LeavingMinor4),
         );
-        told.map(Step::to_string).collect()
+        reported.map(Step::to_string).collect()
     }
 }
 

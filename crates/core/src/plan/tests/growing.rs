@@ -79,7 +79,7 @@ fn a_refused_change_is_asked_again_soon_and_one_that_vanished_after_its_deadline
     assert_eq!(
         f.later(Duration::from_secs(1)).steps().len(),
         1,
-        "it never showed: void, and asked anew"
+        "it never showed: void, and asked again"
     );
 }
 
@@ -178,10 +178,10 @@ fn a_learner_that_gets_on_is_news_only_now_and_then() {
     f.join(2, true);
     let mut look = |applied: u64, later: u64| {
         f.view(2).status.as_mut().unwrap().applied = applied;
-        let told = f.later(Duration::from_secs(later)).plan();
+        let reported = f.later(Duration::from_secs(later)).plan();
         (
             f.memory.learner.clone().unwrap().applied,
-            told.waits[0].detail.clone(),
+            reported.waits[0].detail.clone(),
         )
     };
     let first = look(110, 0);
@@ -258,7 +258,7 @@ fn one_that_was_removed_before_its_id_was_noted_is_stopped_too_and_its_place_can
 }
 
 #[test]
-fn a_ground_that_has_no_room_for_old_data_is_told() {
+fn a_ground_that_has_no_room_for_old_data_is_reported() {
     let mut f = Fixture::healthy(3);
     f.kill(2).view(2).no_room_aside = Some("4 sets of old data".to_owned());
     f.view(2).place = Place::Preparing { why: String::new() };

@@ -363,3 +363,22 @@ fn storage_that_belonged_to_another_when_it_was_last_seen_is_not_deleted() {
     assert!(reasons(&plan).is_empty(), "{plan:?}");
     assert_eq!(f.memory.slot(o(2)).belongs_to, None);
 }
+
+/// Storage kept the volume of a member that was removed, and the claim made next is bound to it. Its pod starts what it
+/// finds, and etcd ends at once: it knows that it was removed.
+#[test]
+fn data_that_a_removed_member_left_is_set_aside_and_not_started_again_and_again() {
+    let mut f = Fixture::healthy(2);
+    f.plan();
+    f.spec.replicas = 3;
+    let mut view = Fixture::vacant(2);
+    view.place = Place::Absent;
+    view.volume = Volume::Data {
+        member: id(9),
+        cluster: f.memory.cluster.unwrap(),
+    };
+    f.observed.slots.insert(o(2), view);
+    let before = f.memory.slot(o(2)).generation;
+    f.plan();
+    assert_eq!(f.memory.slot(o(2)).generation, before.next());
+}

@@ -340,7 +340,7 @@ fn a_stuck_voter_is_left_alone_where_the_others_are_no_quorum_or_it_recovers() {
     f.later(hour).view(2).status = status;
     assert!(f.steps().is_empty());
     hang(&mut f, 2);
-    assert!(f.steps().is_empty(), "ill anew, since now");
+    assert!(f.steps().is_empty(), "ill again, since now");
 }
 
 /// Where processes are looked at through an API, what is seen of one may be older than its answer.
@@ -441,7 +441,7 @@ fn alarm(f: &mut Fixture, kind: AlarmKind, n: u32) {
 }
 
 #[test]
-fn alarms_are_told_and_one_of_corruption_stops_all_changes() {
+fn alarms_are_reported_and_one_of_corruption_stops_all_changes() {
     let mut f = Fixture::healthy(3);
     f.view(1).status.as_mut().unwrap().db_size = 2_147_483_648;
     alarm(&mut f, AlarmKind::NoSpace, 1);
@@ -474,10 +474,10 @@ fn a_member_that_served_and_hangs_is_not_said_to_start() {
     let plan = f.later(Duration::from_secs(30)).plan();
     assert_eq!(reasons(&plan), ["MemberUnresponsive"]);
     let wait = &plan.waits[0];
+    let detail = &wait.detail;
     assert!(
-        wait.detail.contains("t-1 runs and does not answer any more"),
-        "{}",
-        wait.detail
+        detail.contains("t-1 runs and does not answer any more"),
+        "{detail}"
     );
     assert!(wait.until.is_some_and(|until| until > f.now));
     // One that was started and never served starts.
@@ -485,6 +485,36 @@ fn a_member_that_served_and_hangs_is_not_said_to_start() {
     f.view(1).status = None;
     f.memory.slots.get_mut(&o(1)).unwrap().fails = 1;
     assert_eq!(reasons(&f.plan()), ["MemberStarting"]);
+}
+
+#[test]
+fn who_is_waited_for_can_be_found() {
+    let details = |f: &mut Fixture| -> Vec<String> { f.plan().waits.into_iter().map(|w| w.detail).collect() };
+    let mut f = Fixture::healthy(3);
+    f.view(1).status = None;
+    f.view(1).located = Some("pod t-1-x on node n2".into());
+    f.plan();
+    let silent = details(f.later(Duration::from_secs(1)));
+    assert!(
+        silent[0].starts_with("t-1 (pod t-1-x on node n2) runs and does not answer"),
+        "{silent:?}"
+    );
+    f.observed.quorum = None;
+    let none = details(&mut f);
+    assert!(
+        none.iter()
+            .any(|d| d.contains("unhealthy: t-1 (pod t-1-x on node n2)")),
+        "{none:?}"
+    );
+    f.kill(1).view(1).place = Place::Preparing {
+        why: "its pod is being made".into(),
+    };
+    let made = details(f.later(Duration::from_secs(60)));
+    assert!(
+        made.iter()
+            .any(|d| d == "t-1 (pod t-1-x on node n2): its pod is being made"),
+        "{made:?}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::Mark;
 use crate::model::*;
-use crate::plan::{StartHow, Step};
+use crate::plan::{BlockReason, StartHow, Step};
 
 #[test]
 fn a_new_cluster_starts_all_its_members_at_once_under_one_fresh_token() {
@@ -283,7 +283,7 @@ fn a_place_is_made_before_anything_is_started_in_it() {
 }
 
 #[test]
-fn a_place_for_another_version_is_made_anew() {
+fn a_place_for_another_version_is_recreated() {
     let mut f = Fixture::healthy(3);
     f.kill(1).view(1).place = Place::Preparing {
         why: "no such image".to_owned(),
@@ -314,4 +314,72 @@ fn a_member_is_added_only_once_there_is_a_place_for_it() {
     f.view(1).place = Place::Ready;
     f.view(1).volume = Volume::Empty;
     assert!(f.steps()[0].starts_with("add member 1"));
+}
+
+/// Certificates to ask them with are missing, say. Silence for as long as you like is no sign of anything then.
+#[test]
+fn members_that_nobody_asked_are_started_when_they_end_and_nothing_else_is_done() {
+    let mut f = Fixture::healthy(3);
+    f.spec.config = "new".into();
+    for _ in 0..5 {
+        f.plan();
+        f.later(Duration::from_secs(1));
+    }
+    f.memory.disturbance = None;
+    f.spec.frozen = Some(Frozen {
+        reason: BlockReason::Certificates,
+        detail: "no Secret".into(),
+    });
+    (f.observed.unasked, f.observed.quorum) = (true, None);
+    for n in 0..3 {
+        f.view(n).status = None;
+    }
+    for _ in 0..400 {
+        let plan = f.later(Duration::from_secs(10)).plan();
+        assert_eq!((plan.steps, plan.waits), (vec![], vec![]));
+        assert_eq!(plan.blocks.len(), 1, "{:?}", plan.blocks);
+    }
+    let silent = |s: &crate::memory::Slot| s.unhealthy_since.is_some() || s.unanswered.0 > 0;
+    assert!(!f.memory.slots.values().any(silent), "nor is it counted");
+    f.kill(1);
+    let steps = f.later(Duration::from_secs(60)).steps();
+    assert_eq!(steps, ["start member 1 (g0) from its data, etcd 3.6.1"]);
+    // A place that is taken away could not be made again.
+    f.kill(2).view(2).place = Place::Unfit;
+    f.view(1).place = Place::Absent;
+    let steps = f.later(Duration::from_secs(60)).plan().steps;
+    assert!(
+        matches!(
+            steps[..],
+            [Step::Provide {
+                ordinal: Ordinal(1),
+                ..
+            }]
+        ),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn a_member_that_clients_are_not_sent_to_yet_is_waited_for_and_not_without_end() {
+    let mut f = Fixture::healthy(3);
+    let now = f.now;
+    let view = f.view(1);
+    (view.in_service, view.located) = (false, Some("pod t-1-x on node n2".into()));
+    let Process::Running { since, .. } = &mut view.process else {
+        panic!()
+    };
+    *since = now;
+    let plan = f.plan();
+    assert_eq!(reasons(&plan), ["MemberStarting"]);
+    let wait = &plan.waits[0];
+    assert_eq!(
+        wait.detail,
+        "t-1 (pod t-1-x on node n2) serves, and clients are not sent to it yet"
+    );
+    assert_eq!(wait.until, Some(now + crate::plan::pace::IN_SERVICE));
+    assert_eq!(plan.steps, []);
+    // What its readiness says later is not believed more than the member.
+    f.later(Duration::from_secs(61));
+    assert_eq!(reasons(&f.plan()), Vec::<&str>::new());
 }

@@ -1,7 +1,7 @@
 //! etcd's command line in a pod, and the digest of everything that a running member would have to be restarted for.
 //!
-//! Never: anything about how it starts (state, initial cluster, token, data directory). That comes with the go-ahead, for
-//! each start anew: what is written into a pod is out of date when the pod is made again.
+//! Never: anything about how it starts (state, initial cluster, token, data directory). That comes with the go-ahead, at
+//! each start: what is written into a pod is out of date when the pod is made again.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use quorate_api::{PodTemplate, Quantity};

@@ -1,5 +1,5 @@
 //! The EtcdPeer of a member: made by the operator, for one volume, version and configuration. What should differ is
-//! made anew.
+//! recreated.
 
 use quorate_api::Storage;
 use quorate_api::crd::{
@@ -40,7 +40,7 @@ pub fn peer(
     }
 }
 
-/// How the member first comes to its cluster, for whoever reads it: what holds is the go-ahead for each start.
+/// How the member first comes to its cluster, for people: what holds is the go-ahead for each start.
 fn bootstrap(context: &BuildContext<'_>, ordinal: Ordinal, memory: &Memory) -> Option<Bootstrap> {
     let slot = memory.slot(ordinal);
     if slot.mark == Mark::Started {

@@ -75,7 +75,7 @@ mod tests {
     use crate::cluster::execute::tests::Ground0;
 
     #[test]
-    fn a_service_that_leads_elsewhere_is_told_from_one_that_has_more() {
+    fn a_service_that_leads_elsewhere_does_not_fit_and_one_that_has_more_does() {
         let ground = Ground0::new();
         let wanted = for_clients(&ground.context());
         let bent = |how: fn(&mut ServiceSpec)| {

@@ -137,7 +137,7 @@ fn start(version: Version) -> Step {
 }
 
 #[test]
-fn a_first_start_is_on_the_claim_before_the_pod_is_told() {
+fn a_first_start_is_on_the_claim_before_the_pod_may_pass() {
     let memory = memory(Mark::Intended);
     let record = VolumeRecord::of(&Memory::default(), Ordinal(0), "volume-1");
     let parked = slot(&[at_the_gate(&report(Found::Empty, None))], Some(record));
@@ -187,7 +187,7 @@ fn crashed() -> serde_json::Value {
 }
 
 #[test]
-fn a_crashing_pod_is_made_anew() {
+fn a_crashing_pod_is_recreated() {
     let requests = effects(slot(&[crashed()], None), &memory(Mark::Started), &start(V)).unwrap();
     let [
         Effect::DeleteUnchanged {

@@ -58,7 +58,7 @@ impl MemberObjects {
             slot.set_lacks.extend(lacking(of_pods));
             slot.set_reached = reached(set);
             slot.set_resources = TemplateResources::read(set);
-            // It may have been told to make its pods with other resources since.
+            // It may make its pods with other resources since.
             if let (Some(peer), Some(config)) = (&mut slot.peer, &slot.set_resources.config)
                 && set.owner_references().iter().any(|owner| owner.uid == peer.uid)
                 && settings_of(config) == settings_of(&peer.config)
@@ -115,7 +115,7 @@ pub fn requested(spec: &PersistentVolumeClaimSpec) -> Option<&str> {
     requests.get("storage").map(|quantity| quantity.0.as_str())
 }
 
-/// What the pods of a ReplicaSet are told to be on their volume.
+/// How far their volume has come, as the pods of a ReplicaSet are made with.
 fn reached(set: &ReplicaSet) -> Option<KnownProgress> {
     let template = set.spec.as_ref()?.template.as_ref()?;
     let annotations = template.metadata.as_ref()?.annotations.as_ref()?;

@@ -32,13 +32,13 @@ const STARVED: &str = "OOMKilled";
 pub struct PodState {
     pub name: String,
     pub uid: String,
-    /// Its resourceVersion: whoever deletes it for what was seen of it says so.
+    /// Its resourceVersion: a request that deletes it for what was seen of it says so.
     pub version: String,
     /// When it was made.
     pub created: Time,
-    /// It was told to go.
+    /// It is being deleted.
     pub terminating: bool,
-    /// When it should be gone, if it was told to go.
+    /// When it should be gone, if it is being deleted.
     pub gone_by: Option<Time>,
     pub node: Option<String>,
     /// What it was made for: the volume, the version, the configuration.
@@ -105,7 +105,7 @@ impl PodState {
         let uid = meta.uid.clone().unwrap_or_default();
         let report = report(pod);
         let go = annotation(START_ANNOTATION).and_then(|text| GoAhead::read(text.as_bytes()).ok());
-        let told = go.is_some_and(|go| go.pod == uid);
+        let reported = go.is_some_and(|go| go.pod == uid);
         let floor = annotation(REACHED_ANNOTATION).unwrap_or_default();
         let floor = KnownProgress::read(floor.as_bytes()).ok();
         let alone = match (&report, &made_for, &floor) {
@@ -114,7 +114,7 @@ impl PodState {
             }
             _ => false,
         };
-        let stage = stage(pod, &report, told || alone);
+        let stage = stage(pod, &report, reported || alone);
         // It looks once in its life; what was put on the volume after a wipe is for another to see.
         let outdated = matches!(&stage, Stage::Refused(why) if why.contains(IDENTITY_GONE));
         PodState {
@@ -160,20 +160,24 @@ impl PodState {
         )
     }
 
+    /// Which pod it is, and on which node, for people. The API server keeps names short.
+    pub fn located(&self) -> String {
+        match &self.node {
+            Some(node) => format!("pod {} on node {node}", self.name),
+            None => format!("pod {}", self.name),
+        }
+    }
+
     /// What is waited for while it goes.
     pub fn going(&self, now: Time) -> String {
-        let on = self
-            .node
-            .as_ref()
-            .map_or(String::new(), |node| format!(" on node {node}"));
-        let name = &self.name;
+        let located = self.located();
         if self.lingers(now) {
             return format!(
-                "pod {name}{on} should have been gone for a minute: the node does not answer; bring it back, or delete \
-                 the pod with --force once nothing runs there any more"
+                "{located} should have been gone for a minute: the node does not answer; bring it back, or delete the \
+                 pod with --force once nothing runs there any more"
             );
         }
-        format!("pod {name}{on} is being ended")
+        format!("{located} is being ended")
     }
 }
 

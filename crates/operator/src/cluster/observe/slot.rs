@@ -21,7 +21,7 @@ use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::TemplateResources;
 use crate::names::Names;
 
-/// After this long a pod that was refused is made anew, so that it looks again. If it seems to be of the future by as much,
+/// After this long a pod that was refused is recreated, so that it looks again. If it seems to be of the future by as much,
 /// the operator's clock was set back: nobody waits until that has caught up.
 const REFUSED_MS: u64 = 60_000;
 
@@ -87,7 +87,7 @@ pub struct SlotObjects {
     pub set_role: Option<String>,
     /// Labels that the ReplicaSet or its pods should carry and do not.
     pub set_lacks: BTreeMap<String, String>,
-    /// What its pods are told to be on their volume.
+    /// How far their volume has come, as its pods are made with.
     pub set_reached: Option<KnownProgress>,
     /// What the template of its ReplicaSet says of resources.
     pub set_resources: TemplateResources,
@@ -95,7 +95,7 @@ pub struct SlotObjects {
     pub set_fails: Option<String>,
     /// Its pods, oldest first.
     pub pods: Vec<PodState>,
-    /// Whether the EtcdCluster is there to whose member the volume belongs, if that is another; where it can be told.
+    /// Whether the EtcdCluster is there to whose member the volume belongs, if that is another; where that is known.
     pub owner_exists: Option<bool>,
 }
 
@@ -247,10 +247,13 @@ impl SlotObjects {
             (_, Process::Stopped { .. }) if let Some(volume) = stale => volume,
             (Some(report), _) => report.volume(),
             // It has crashed since it was looked at. That its data is gone is found out by the next look.
-            (None, Process::Stopped { last: Some(_) }) if place == Place::Ready => {
+            (None, Process::Stopped { last: Some(_) }) => {
+                let found = report.map(Report::volume);
                 match (slot.member, memory.cluster) {
                     (Some(member), Some(cluster)) if known => Volume::Data { member, cluster },
-                    _ => Volume::Unknown,
+                    _ => found
+                        .filter(|v| matches!(v, Volume::Data { .. }))
+                        .unwrap_or(Volume::Unknown),
                 }
             }
             _ => Volume::Unknown,
@@ -276,6 +279,7 @@ impl SlotObjects {
             // Against what is wanted: see `observe`.
             resize: Resize::No,
             process,
+            located: self.pod().map(PodState::located),
             status: None,
             deletion_pending: self.claim.as_ref().is_some_and(|c| c.deleting),
             in_service: self.pod().is_some_and(|p| p.ready),

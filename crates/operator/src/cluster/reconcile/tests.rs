@@ -3,16 +3,21 @@ use std::collections::BTreeMap;
 use futures::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Status;
-use quorate_api::crd::{EtcdPeer, PeerStatus};
+use quorate_api::crd::{ClusterStatus, EtcdPeer, PeerStatus};
 use quorate_client::{Address, Answers, Tls};
 use quorate_core::model::{MemberId, Ordinal, Token};
 use serde_json::json;
 
 use super::*;
+use crate::cluster::observe::gather::MemberObjects;
+use crate::cluster::observe::pod_state::tests::{at_the_gate, data, pod as pod_with, report};
+use crate::cluster::record::VolumeRecord;
+use crate::names::VOLUME_ANNOTATION;
 use crate::requests::apply::Applied;
-use crate::requests::effect::{Effect, Object};
+use crate::requests::effect::{ClusterEvent, Effect, Object};
 use crate::tls::Material;
 
 /// Answers a pass from memory, and writes down what was asked, in order. Nothing that is asked for ever comes to be.
@@ -25,7 +30,18 @@ struct Recording {
     /// The Secret that is to be written, if the cluster speaks TLS.
     secret: Option<Secret>,
     secrets_refused: bool,
+    /// The EtcdCluster is not what was read any more.
+    status_refused: bool,
     tls: Option<Box<Material>>,
+    /// What there is instead of that.
+    lacks: Option<Lacks>,
+    seen: MemberObjects,
+}
+
+#[derive(Clone, Copy)]
+enum Lacks {
+    FirstSecrets,
+    UsersSecret,
 }
 
 fn refusal(doing: &Effect, code: u16) -> RequestError {
@@ -61,7 +77,11 @@ impl Driver for Recording {
             news: Vec::new(),
         };
         let material = self.tls.clone().expect("a cluster that speaks TLS");
-        Box::pin(ready(TlsState::Ready(material, requests)))
+        Box::pin(ready(match self.lacks {
+            None => TlsState::Ready(material, requests),
+            Some(Lacks::FirstSecrets) => TlsState::Pending(requests),
+            Some(Lacks::UsersSecret) => TlsState::Blocked("Secret \"mine\" is not there".to_owned()),
+        }))
     }
 
     fn log_in<'a>(&'a mut self, _: Option<&'a str>) -> BoxFuture<'a, Option<String>> {
@@ -81,6 +101,11 @@ impl Driver for Recording {
         _: &'a EtcdCluster,
         status: ClusterStatus,
     ) -> BoxFuture<'a, Result<Option<String>, RequestError>> {
+        if self.status_refused {
+            return Box::pin(ready(Err(RequestError::Slow {
+                doing: "store the status".to_owned(),
+            })));
+        }
         let same = self.status.as_ref() == Some(&status);
         self.asked
             .push(if same { "the same status" } else { "a status" }.to_owned());
@@ -140,11 +165,18 @@ impl Recording {
         });
         let view = View {
             resource: Some(Arc::new(serde_json::from_value(resource).unwrap())),
+            seen: self.seen.clone(),
             ..View::default()
         };
         let names = Names::of("n", "c");
         let result = pass(self, (&names, &Images::default()), view, kept).await;
         (result, std::mem::take(&mut self.asked))
+    }
+
+    fn condition(&self, kind: &str) -> Condition {
+        let status = self.status.as_ref().expect("it was written");
+        let found = status.conditions.iter().find(|c| c.type_ == kind);
+        found.unwrap_or_else(|| panic!("no {kind}")).clone()
     }
 
     /// With certificates, of which one is yet to be written.
@@ -185,7 +217,7 @@ async fn a_status_that_says_the_same_is_written_before_an_effect_all_the_same() 
 }
 
 #[tokio::test]
-async fn a_secret_that_is_refused_is_told_and_does_not_end_the_pass() {
+async fn a_secret_that_is_refused_is_reported_and_does_not_end_the_pass() {
     let (mut driver, mut kept) = (Recording::with_a_secret_to_write(), PassCache::default());
     for _ in 0..5 {
         driver.pass(&mut kept).await.0.unwrap();
@@ -193,8 +225,8 @@ async fn a_secret_that_is_refused_is_told_and_does_not_end_the_pass() {
     driver.secrets_refused = true;
     for round in 0..3 {
         let (result, asked) = driver.pass(&mut kept).await;
-        let told = result.unwrap_err().message();
-        assert_eq!(told, "create Secret c-ca: exceeded quota: secrets");
+        let reported = result.unwrap_err().message();
+        assert_eq!(reported, "create Secret c-ca: exceeded quota: secrets");
         assert!(kept.has_shown(), "the members' health is not unknown for that");
         let place = |what: &str| asked.iter().position(|a| a == what);
         assert!(
@@ -225,6 +257,134 @@ async fn a_secret_that_is_refused_is_told_and_does_not_end_the_pass() {
     let status = driver.status.unwrap();
     let blocked = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
     assert_eq!(&*blocked.status, "False", "{}", blocked.message);
+}
+
+#[tokio::test]
+async fn the_first_secrets_are_not_written_before_the_memory_is() {
+    let (mut driver, mut kept) = (Recording::with_a_secret_to_write(), PassCache::default());
+    driver.lacks = Some(Lacks::FirstSecrets);
+    driver.status_refused = true;
+    let (result, asked) = driver.pass(&mut kept).await;
+    assert!(result.is_err());
+    assert!(
+        asked.is_empty(),
+        "for an EtcdCluster that may be another by now: {asked:?}"
+    );
+    driver.status_refused = false;
+    kept = PassCache::default(); // Another pass would report the refusal first.
+    for status in ["a status", "the same status"] {
+        let (result, asked) = driver.pass(&mut kept).await;
+        result.unwrap();
+        assert_eq!(asked, [status, "create Secret c-ca"]);
+    }
+    let ready = driver.condition("Ready");
+    assert_eq!((&*ready.status, &*ready.reason), ("False", "Preparing"));
+    assert_eq!(driver.condition("Quorate").status, "Unknown");
+}
+
+/// A cluster that serves, of which this process has not seen any certificate. Its only member waits to be started.
+fn taken_up() -> Recording {
+    let url = quorate_core::model::PeerUrl("https://c-0.c.n.svc:2380".to_owned());
+    let slot = quorate_core::memory::Slot {
+        mark: quorate_core::memory::Mark::Started,
+        member: Some(MemberId(0xa)),
+        voter: true,
+        version: Some("3.6.1".parse().unwrap()),
+        ..Default::default()
+    };
+    let memory = Memory {
+        bootstrap: Some(quorate_core::memory::Bootstrap {
+            token: Token("t".to_owned()),
+            members: [(Ordinal(0), url)].into(),
+        }),
+        cluster: Some(quorate_core::model::ClusterId(0xc)),
+        slots: [(Ordinal(0), slot)].into(),
+        ..Memory::default()
+    };
+    let peer = json!({
+        "apiVersion": "etcd.improbable.io/v1alpha1",
+        "kind": "EtcdPeer",
+        "metadata": {"name": "c-0", "uid": "p", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "EtcdCluster", "name": "c", "uid": "u", "controller": true},
+        ]},
+        "spec": {"clusterName": "c", "version": "3.6.1", "start": {"generation": 0, "config": "config-0"}},
+    });
+    let claim = json!({
+        "metadata": {"name": "c-0", "uid": "claim-1", "annotations": {
+            VOLUME_ANNOTATION: VolumeRecord::of(&memory, Ordinal(0), "volume-1").text(),
+        }},
+    });
+    let healthy = json!({"id": "a", "name": "c-0", "healthy": true, "leader": true});
+    let status = json!({
+        "memory": serde_json::to_string(&memory).unwrap(), "members": [healthy], "readyReplicas": 1,
+        "conditions": [{
+            "type": "Quorate", "status": "True", "reason": "Serving", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    });
+    Recording {
+        status: Some(serde_json::from_value(status).unwrap()),
+        seen: MemberObjects {
+            peers: vec![Arc::new(serde_json::from_value(peer).unwrap())],
+            claims: vec![Arc::new(serde_json::from_value(claim).unwrap())],
+            pods: vec![Arc::new(pod_with(at_the_gate(&report(
+                data(),
+                Some(("3.6.1", "config-before")),
+            ))))],
+            ..MemberObjects::default()
+        },
+        lacks: Some(Lacks::UsersSecret),
+        ..Recording::with_a_secret_to_write()
+    }
+}
+
+#[tokio::test]
+async fn an_operator_that_never_saw_the_users_secret_heals_without_it_and_says_that_health_is_unknown() {
+    let (mut driver, mut kept) = (taken_up(), PassCache::default());
+    let (result, asked) = driver.pass(&mut kept).await;
+    result.unwrap();
+    assert!(kept.has_decided(), "a plan was made");
+    assert_eq!(asked.first().map(String::as_str), Some("a status"), "{asked:?}");
+    assert!(
+        asked.iter().any(|a| a == "annotate Pod c-0-abcde"),
+        "it is started: {asked:?}"
+    );
+    let changes = |a: &&String| a.contains("EtcdPeer") || a.contains("ReplicaSet") || a.contains("Budget");
+    assert_eq!(
+        asked.iter().find(changes),
+        None,
+        "nothing else is done to members"
+    );
+    let blocked = driver.condition("Blocked");
+    assert_eq!((&*blocked.status, &*blocked.reason), ("True", "Certificates"));
+    assert!(
+        blocked
+            .message
+            .starts_with("Secret \"mine\" is not there; until then"),
+        "{}",
+        blocked.message
+    );
+    for (kind, status) in [("Quorate", "Unknown"), ("Ready", "False")] {
+        let condition = driver.condition(kind);
+        assert_eq!((&*condition.status, &*condition.reason), (status, "Certificates"));
+    }
+    let status = driver.status.unwrap();
+    let member = &status.members[0];
+    assert_eq!(
+        (status.ready_replicas, member.healthy, member.leader),
+        (None, None, None)
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_begun_without_the_users_secret() {
+    let (mut driver, mut kept) = (taken_up(), PassCache::default());
+    (driver.status, driver.seen) = (None, MemberObjects::default());
+    let (result, asked) = driver.pass(&mut kept).await;
+    result.unwrap();
+    assert_eq!(asked, ["a status", "event Certificates"]);
+    assert!(!kept.has_decided());
+    assert_eq!(driver.condition("Quorate").status, "Unknown");
 }
 
 #[test]
@@ -263,6 +423,7 @@ fn nobody_is_restarted_while_certificates_cannot_be_written() {
 fn what_disturbs_members_is_not_done_on_an_old_view() {
     let observed = Observed {
         login_refused: None,
+        unasked: false,
         at: Time(1_000),
         fresh_token: Token(String::new()),
         slots: Default::default(),

@@ -6,16 +6,37 @@ use quorate_core::plan::{Block, BlockReason, Wait};
 use super::*;
 
 #[test]
-fn a_peer_without_a_cluster_is_told_once() {
+fn a_peer_without_a_cluster_is_reported_once() {
     let (names, at) = (Names::of("n", "c"), |s| jiff::Timestamp::from_second(s).unwrap());
-    let told = ownerless(&PeerStatus::default(), &names, Some(1), at(1));
-    let message = &told.conditions[0].message;
+    let reported = ownerless(&PeerStatus::default(), &names, Some(1), at(1));
+    let message = &reported.conditions[0].message;
     assert!(message.contains("no EtcdCluster \"c\""), "{message}");
     assert_eq!(
-        ownerless(&told, &names, Some(1), at(9)),
-        told,
+        ownerless(&reported, &names, Some(1), at(9)),
+        reported,
         "time alone changes nothing"
     );
+}
+
+#[test]
+fn a_status_that_stays_the_same_is_written_every_ten_minutes() {
+    let at = |second| jiff::Timestamp::from_second(second).unwrap();
+    let last = ClusterStatus {
+        observed_at: Some(K8sTime(at(10_000))),
+        ..ClusterStatus::default()
+    };
+    assert!(
+        is_due(&last, &ClusterStatus::default(), at(0)),
+        "it was never written"
+    );
+    assert!(!is_due(&last, &last, at(10_599)));
+    assert!(is_due(&last, &last, at(10_600)));
+    assert!(is_due(&last, &last, at(9_400)), "the clock was set back");
+    let other = ClusterStatus {
+        replicas: 3,
+        ..last.clone()
+    };
+    assert!(is_due(&other, &last, at(10_001)));
 }
 
 #[test]
@@ -65,14 +86,14 @@ fn a_held_cluster_keeps_the_conditions_that_still_hold() {
         ..ClusterStatus::default()
     };
     let next = held(&last, ("Invalid", "why"), Some(2), later);
-    let told: Vec<_> = next.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
+    let reported: Vec<_> = next.conditions.iter().map(|c| (&*c.type_, &*c.status)).collect();
     let expected = [
         ("Ready", "False"),
         ("Quorate", "Unknown"),
         ("Progressing", "False"),
         ("Blocked", "True"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(next.conditions[2], last.conditions[2], "not even its time");
     assert_eq!(next.conditions[0].last_transition_time.0, later);
     let (held, next) = (
@@ -154,6 +175,7 @@ fn what_stops_or_delays_a_plan_is_the_same_in_the_condition_the_events_and_the_m
         slots: BTreeMap::new(),
         quorum: None,
         login_refused: None,
+        unasked: false,
         last: None,
         lost_ca: Default::default(),
     };
@@ -179,7 +201,7 @@ fn what_stops_or_delays_a_plan_is_the_same_in_the_condition_the_events_and_the_m
         let status = seen.cluster(&ClusterStatus::default(), &mut Default::default());
         (status, events, metrics.text(true, &BTreeMap::new()))
     };
-    let told = |status: &ClusterStatus, kind: &str| {
+    let reported = |status: &ClusterStatus, kind: &str| {
         let condition = status.conditions.iter().find(|c| c.type_ == kind).unwrap();
         (condition.reason.clone(), condition.message.clone())
     };
@@ -198,7 +220,7 @@ fn what_stops_or_delays_a_plan_is_the_same_in_the_condition_the_events_and_the_m
             ..Plan::default()
         });
         let both = format!("detail 0; {}: detail 1", pair[1].name());
-        assert_eq!(told(&status, "Blocked"), (pair[0].name().to_owned(), both));
+        assert_eq!(reported(&status, "Blocked"), (pair[0].name().to_owned(), both));
         assert_eq!(events, pair.iter().map(|reason| reason.name()).collect());
         for reason in pair {
             counted(&metrics, "blocks", reason.name());
@@ -215,7 +237,7 @@ fn what_stops_or_delays_a_plan_is_the_same_in_the_condition_the_events_and_the_m
             }],
             ..Plan::default()
         });
-        assert_eq!(told(&status, "Ready"), (name.to_owned(), "detail".to_owned()));
+        assert_eq!(reported(&status, "Ready"), (name.to_owned(), "detail".to_owned()));
         let costs_service = matches!(name, "NoQuorum" | "MemberUnresponsive" | "CaLost");
         assert_eq!(events.contains(name), costs_service, "{name}: {events:?}");
         counted(&metrics, "waits", name);

@@ -41,8 +41,8 @@ fn a_peer_gets_its_claim_and_its_replica_set() {
     assert_eq!(unknown, ["create PersistentVolumeClaim c-0"]);
     let mut requests = Requests::default();
     member(&ground.context(), &memory, Ordinal(0), &only, &mut requests);
-    let told: Vec<&str> = requests.news.iter().map(|n| n.reason).collect();
-    assert_eq!(told, ["ClaimCreated", "ReplicaSetCreated"]);
+    let reported: Vec<&str> = requests.news.iter().map(|n| n.reason).collect();
+    assert_eq!(reported, ["ClaimCreated", "ReplicaSetCreated"]);
     // Its volume was given up: what is still seen of its peer is going.
     let mut memory = Memory::default();
     memory.slots.entry(Ordinal(0)).or_default().generation = Generation(1);
@@ -133,24 +133,24 @@ fn clients_and_budgets_know_voters_from_learners() {
     };
     let remembered = memory.slots.entry(Ordinal(0)).or_default();
     (remembered.member, remembered.voter) = (Some(MemberId(7)), false);
-    let told = |memory: &Memory| {
+    let reported = |memory: &Memory| {
         let mut all = kept(running(), 0, memory);
         all.retain(|effect| effect.starts_with("label"));
         all
     };
-    assert_eq!(told(&memory), [""; 0]);
+    assert_eq!(reported(&memory), [""; 0]);
     memory.slots.get_mut(&Ordinal(0)).unwrap().voter = true;
     assert_eq!(
-        told(&memory),
+        reported(&memory),
         ["label Set c-0", "label Pod c-0-abcde"],
         "it was promoted"
     );
 }
 
 #[test]
-fn pods_that_come_are_told_what_is_on_their_volume() {
+fn pods_that_come_are_made_with_what_is_on_their_volume() {
     let mut memory = Memory::default();
-    let told = |memory: &Memory, said: Option<KnownProgress>| {
+    let reported = |memory: &Memory, said: Option<KnownProgress>| {
         let mut slot = slot(
             &[etcd_in(serde_json::json!({"running": {}}))],
             recorded("volume-1"),
@@ -160,21 +160,25 @@ fn pods_that_come_are_told_what_is_on_their_volume() {
         all.retain(|effect| effect.starts_with("annotate Set"));
         all
     };
-    assert_eq!(told(&memory, None), [""; 0], "nothing is known yet");
+    assert_eq!(reported(&memory, None), [""; 0], "nothing is known yet");
     let remembered = memory.slots.entry(Ordinal(0)).or_default();
     remembered.reached = Progress { run: 1, index: 70 };
-    assert_eq!(told(&memory, None), ["annotate Set c-0"]);
+    assert_eq!(reported(&memory, None), ["annotate Set c-0"]);
     let said = |run, index| {
         Some(KnownProgress {
             reached: Progress { run, index },
             ..KnownProgress::default()
         })
     };
-    assert_eq!(told(&memory, said(1, 70)), [""; 0]);
-    assert_eq!(told(&memory, said(1, 60)), [""; 0], "it is not well for good yet");
+    assert_eq!(reported(&memory, said(1, 70)), [""; 0]);
+    assert_eq!(
+        reported(&memory, said(1, 60)),
+        [""; 0],
+        "it is not well for good yet"
+    );
     memory.slots.get_mut(&Ordinal(0)).unwrap().healthy_since = Some(quorate_core::model::Time(1));
-    assert_eq!(told(&memory, said(1, 60)), ["annotate Set c-0"]);
-    // Whose data it is, once it was seen: one of before that was known is told, too.
+    assert_eq!(reported(&memory, said(1, 60)), ["annotate Set c-0"]);
+    // Whose data it is, once it was seen: one of before that was known is reported, too.
     use quorate_core::model::{ClusterId, MemberId};
     memory.cluster = Some(ClusterId(7));
     let remembered = memory.slots.get_mut(&Ordinal(0)).unwrap();
@@ -187,15 +191,15 @@ fn pods_that_come_are_told_what_is_on_their_volume() {
             ..known
         })
     };
-    assert_eq!(told(&memory, said(1, 70)), ["annotate Set c-0"]);
+    assert_eq!(reported(&memory, said(1, 70)), ["annotate Set c-0"]);
     assert_eq!(
-        told(&memory, with(None)),
+        reported(&memory, with(None)),
         [""; 0],
         "it may yet be added as another"
     );
     memory.slots.get_mut(&Ordinal(0)).unwrap().mark = Mark::Started;
-    assert_eq!(told(&memory, with(None)), ["annotate Set c-0"]);
-    assert_eq!(told(&memory, with(Some(MemberId(1)))), [""; 0]);
+    assert_eq!(reported(&memory, with(None)), ["annotate Set c-0"]);
+    assert_eq!(reported(&memory, with(Some(MemberId(1)))), [""; 0]);
 }
 
 #[test]
@@ -290,7 +294,7 @@ fn objects_of_an_older_quorate_are_labelled_where_they_are() {
     assert_eq!(
         kept(before, 0, &Memory::default()),
         ["label Claim c-0", "label Set c-0", "label Pod c-0-abcde"],
-        "and nothing is made anew"
+        "and nothing is recreated"
     );
     let ground = Ground0::new();
     let context = ground.context();

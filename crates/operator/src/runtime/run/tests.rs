@@ -7,6 +7,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::requests::api_errors::EFFECT_LIMIT;
 use crate::runtime::lease::Leadership;
 
 /// How a status that is to be written is answered.
@@ -154,7 +155,8 @@ fn assert_unknown(status: &Value, metrics: &str, reason: &str) {
 #[tokio::test]
 async fn a_pass_that_does_not_end_leaves_no_status_that_says_ready() {
     let server = Server::that([Answer::Never]);
-    let (ending, status, metrics) = passed(server, Duration::from_millis(50)).await;
+    // Long enough to come to the status, shorter than one request is waited for.
+    let (ending, status, metrics) = passed(server, EFFECT_LIMIT / 3).await;
     let status = status.expect("a status");
     assert_eq!(ending, Ending::Failed);
     assert_unknown(&status, &metrics, "PassTimedOut");

@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 type Plain = BoxStream<'static, Result<Event<DynamicObject>, Error>>;
 
-/// Watches the objects of one kind, in one namespace or in all; `trim` leaves of each what is to be kept. Errors are told, and retried after a pause; an object that
+/// Watches the objects of one kind, in one namespace or in all; `trim` leaves of each what is to be kept. Errors are reported, and retried after a pause; an object that
 /// cannot be read is one, and all are listed again after it.
 pub fn watch<K>(
     client: &Client,
@@ -102,7 +102,7 @@ mod tests {
         stream::iter(all.map(Ok).collect::<Vec<_>>()).boxed()
     }
 
-    /// Of a list with an object that cannot be read the end is never told: it would take the place of the list before.
+    /// Of a list with an object that cannot be read the end is never reported: it would take the place of the list before.
     #[tokio::test]
     async fn a_list_with_an_object_that_cannot_be_read_is_begun_again() {
         let times = AtomicUsize::new(0);
@@ -110,9 +110,9 @@ mod tests {
             0 => events(json!("none")),
             _ => events(json!([])),
         };
-        let told: Vec<Result<Event<Service>, Error>> =
+        let reported: Vec<Result<Event<Service>, Error>> =
             read_all(begin, Duration::ZERO).take(7).collect().await;
-        let shown = told.iter().map(|event| match event {
+        let shown = reported.iter().map(|event| match event {
             Ok(Event::Init) => "init".to_owned(),
             Ok(Event::InitDone) => "done".to_owned(),
             Ok(Event::InitApply(object)) => object.name_any(),
@@ -123,8 +123,8 @@ mod tests {
             shown.collect::<Vec<_>>(),
             ["init", "a", "error", "init", "a", "b", "done"]
         );
-        let Ok(Event::InitApply(first)) = &told[1] else {
-            panic!("{:?}", told[1]);
+        let Ok(Event::InitApply(first)) = &reported[1] else {
+            panic!("{:?}", reported[1]);
         };
         assert_eq!(first.labels()["l"], "v");
         let port = first

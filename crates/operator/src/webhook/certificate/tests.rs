@@ -136,7 +136,7 @@ fn made_once_and_then_left_alone() {
 }
 
 #[test]
-fn a_certificate_is_renewed_when_its_time_has_come_and_nobody_needs_to_be_told() {
+fn a_certificate_is_renewed_when_its_time_has_come_and_nothing_else_changes_for_it() {
     let mut world = World::new();
     world.settle();
     let (before, trusted) = (world.value(LEAF_CERT), world.trusted.clone());
@@ -201,7 +201,7 @@ fn nothing_moves_on_before_the_configurations_have_followed() {
 }
 
 #[test]
-fn whatever_is_broken_is_made_anew() {
+fn whatever_is_broken_is_recreated() {
     for broken in [LEAF_CERT, LEAF_KEY, CLIENTS.cert, CLIENTS.key] {
         for by in [None, Some(ByteString(b"nonsense".to_vec()))] {
             let mut world = World::new();

@@ -30,7 +30,7 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
             ..go(How::Resume)
         };
         let alone = decide(&gate, &record, &data, None, &floor);
-        // The pod was made before this was known; whoever gives the go-ahead knows.
+        // The pod was made before this was known; the operator that gives the go-ahead knows.
         let before = KnownProgress {
             epoch: entry.epoch,
             ..KnownProgress::default()
@@ -43,14 +43,14 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
             config: "other".to_owned(),
             ..go
         };
-        let told = decide(
+        let reported = decide(
             &other,
             &record,
             &data,
             Some(go.to_annotation().as_bytes()),
             &before,
         );
-        [alone, told]
+        [alone, reported]
     };
     for decision in both(&known, floor(2, 7, 500)) {
         assert!(passes(&decision), "{decision:?}");
@@ -68,11 +68,11 @@ fn a_volume_that_was_rolled_back_or_is_of_another_epoch_passes_neither_alone_nor
         }
     }
     // Of a later epoch than is known here: it waits for somebody who knows, and one who does not is not believed.
-    let [alone, told] = both(&known, floor(1, 0, 0));
+    let [alone, reported] = both(&known, floor(1, 0, 0));
     assert!(matches!(alone, Decision::Wait { .. }), "{alone:?}");
     assert!(
-        refuses(&told, "of epoch 2, and the cluster is in epoch 1"),
-        "{told:?}"
+        refuses(&reported, "of epoch 2, and the cluster is in epoch 1"),
+        "{reported:?}"
     );
     // A first start beside data of a later epoch does not pass either.
     let first = go(new()).to_annotation();
@@ -132,7 +132,7 @@ fn a_volume_of_an_earlier_cluster_of_the_same_name_waits_for_a_go_ahead() {
         let part = "the data is that of member 1 of cluster 7, and not of member";
         assert!(waits(&decision, part), "{decision:?}");
         assert!(!report(&floor), "the operator expects the same");
-        // A pod may be older than what is known now; whoever gives the go-ahead knows.
+        // A pod may be older than what is known now; the operator that gives the go-ahead knows.
         let right = GoAhead {
             member: Some(MemberId(1)),
             cluster: Some(ClusterId(7)),
@@ -142,7 +142,7 @@ fn a_volume_of_an_earlier_cluster_of_the_same_name_waits_for_a_go_ahead() {
             cluster: Some(ClusterId(8)),
             ..right.clone()
         };
-        let told = |go: GoAhead| {
+        let reported = |go: GoAhead| {
             decide(
                 &gate,
                 &earlier,
@@ -151,8 +151,8 @@ fn a_volume_of_an_earlier_cluster_of_the_same_name_waits_for_a_go_ahead() {
                 &floor,
             )
         };
-        assert!(passes(&told(right)));
-        assert!(refuses(&told(wrong), "and not of member 1, cluster 8"));
+        assert!(passes(&reported(right)));
+        assert!(refuses(&reported(wrong), "and not of member 1, cluster 8"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Volumes that somebody puts back, clones or swaps behind the operator's back, and puts right again in the end.
+//! Volumes that somebody puts back, clones, swaps or binds again behind the operator's back, and puts right again in the end.
 //!
 //! In: chance. Out: volumes that are not what they were. Never: more than one such exchange at a time; a rollback that nobody
 //! could know of, because it is newer than all that was written down of the volume (decision 15).
@@ -96,7 +96,7 @@ impl KubeWorld {
         true
     }
 
-    /// Would it show that the volume was put back to `earlier`: to the next pod, and to a cluster that is created anew?
+    /// Would it show that the volume was put back to `earlier`: to the next pod, and to a cluster that is recreated?
     fn shows(&self, earlier: &Saved, now: &Saved) -> bool {
         let (Some((generation, member, marks)), Some((present, own, _))) = (earlier.newest(), now.newest())
         else {
@@ -106,7 +106,7 @@ impl KubeWorld {
         let set = self.api.sets.live.get(&name);
         let template = set.and_then(|s| s.spec.as_ref()?.template.as_ref()?.metadata.as_ref());
         let annotation = template.and_then(|meta| meta.annotations.as_ref()?.get(REACHED_ANNOTATION));
-        let told = annotation.and_then(|text| KnownProgress::read(text.as_bytes()).ok());
+        let reported = annotation.and_then(|text| KnownProgress::read(text.as_bytes()).ok());
         let claim = self.api.claims.live.get(&name);
         let record = claim.and_then(|c| on_record(c));
         let recorded = record
@@ -118,7 +118,7 @@ impl KubeWorld {
             });
         let refused =
             |floor: Option<KnownProgress>| floor.is_some_and(|floor| floor.refuses(&marks).is_some());
-        (generation, member) == (present, own) && refused(told) && refused(recorded)
+        (generation, member) == (present, own) && refused(reported) && refused(recorded)
     }
 
     /// Nobody calls a volume rolled back that nobody put back.
@@ -221,6 +221,60 @@ impl KubeWorld {
             self.deleted_by_others.insert(uid, self.api.now);
             self.reached("stage", "ForeignStorageDeleted");
         }
+    }
+
+    /// Storage keeps what was on the volume of a claim that goes.
+    pub(in crate::kube) fn retain_volume(&mut self, ordinal: Ordinal, claim: &str) {
+        let saved = self
+            .saved(ordinal, claim)
+            .filter(|saved| saved.newest().is_some());
+        self.retained.extend(saved.map(|saved| (ordinal, saved)));
+    }
+
+    /// A claim gets its volume: a new one or, if somebody wants that, one that was retained, whosever it was.
+    pub(in crate::kube) fn bind_volume(&mut self, ordinal: Ordinal, claim: &str) {
+        if self.volumes.contains_key(claim) {
+            return;
+        }
+        self.volumes.insert(claim.to_owned(), Volume::default());
+        if !self.binds_retained || !self.exchanged.is_empty() || self.retained.is_empty() {
+            return;
+        }
+        self.binds_retained = false;
+        let nth = self.rng.usize(..self.retained.len());
+        let Some(kept) = self.retained.values().nth(nth).cloned() else {
+            return;
+        };
+        self.retained.remove(&kept.ordinal);
+        self.etcd.exchange(Place(ordinal.0), kept.data.clone());
+        if let Some(volume) = self.volumes.get_mut(claim) {
+            volume.record = kept.record.clone();
+        }
+        let own = kept.ordinal == ordinal;
+        if !own {
+            // Who bound it binds an empty one in the end.
+            self.exchanged.push(Saved {
+                ordinal,
+                claim: claim.to_owned(),
+                record: None,
+                data: Volumes::default(),
+            });
+        }
+        self.reached(
+            "stage",
+            if own {
+                "OwnVolumeRetained"
+            } else {
+                "ForeignVolumeRetained"
+            },
+        );
+        self.log.event(
+            "fault",
+            format_args!(
+                "member {ordinal} gets the volume that member {} left",
+                kept.ordinal
+            ),
+        );
     }
 
     fn may_exchange(&mut self) -> Option<(Ordinal, String)> {

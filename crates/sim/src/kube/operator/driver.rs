@@ -16,6 +16,7 @@ use quorate_api::crd::{ClusterStatus, EtcdCluster, EtcdPeer, PeerStatus};
 use quorate_client::{Address, Answers, Port};
 use quorate_core::guard::Guards;
 use quorate_core::model::{Observed, Ordinal, Spec, StepResult, Time, Token};
+use quorate_core::reason::BlockReason;
 use quorate_core::{Memory, Plan, Step};
 use quorate_operator::cluster::build::BuildContext;
 use quorate_operator::cluster::driver::Driver;
@@ -54,7 +55,7 @@ pub(in crate::kube) enum Answer {
     Effect(Result<Applied, RequestError>),
 }
 
-/// What a request of the API server came to, as the operator is told.
+/// What a request of the API server came to, as the operator sees it.
 pub(in crate::kube) fn failed(error: ApiError) -> RequestError {
     let doing = "ask the API server".to_owned();
     let code = match error {
@@ -276,6 +277,9 @@ impl Driver for SimDriver {
     }
 
     fn decided(&mut self, _: &Spec, seen: &Observed, plan: &Plan) {
+        if seen.unasked {
+            self.held(BlockReason::Certificates.name());
+        }
         self.desk.lock().decided = Some((plan.clone(), ignored_alarm(seen, plan)));
     }
 

@@ -9,7 +9,7 @@ use quorate_host::{Event, Root, Status};
 use crate::render::{event, style, summary};
 use crate::{roots, say};
 
-/// The same line is not told twice within this time.
+/// The same line is not printed twice within this time.
 const ECHO: Duration = Duration::from_secs(10);
 /// Lines remembered for that.
 const ECHOES_MAX: usize = 64;
@@ -18,10 +18,10 @@ pub struct EventPrinter {
     root: Root,
     began: Instant,
     served: bool,
-    /// Something was done: until then, what is in the way is the failure's to tell.
+    /// Something was done: until then, what is in the way is the failure's to report.
     begun: bool,
-    /// What was told lately, and when.
-    told: VecDeque<(Instant, String)>,
+    /// What was printed lately, and when.
+    printed: VecDeque<(Instant, String)>,
 }
 
 impl EventPrinter {
@@ -32,11 +32,11 @@ impl EventPrinter {
             began: Instant::now(),
             served: false,
             begun,
-            told: VecDeque::new(),
+            printed: VecDeque::new(),
         }
     }
 
-    pub fn tell(&mut self, news: Event) {
+    pub fn print(&mut self, news: Event) {
         match news {
             Event::Line(text) => {
                 self.begun |= !event::is_block(&text);
@@ -65,13 +65,13 @@ impl EventPrinter {
         }
     }
 
-    /// A step that etcd refuses for now is tried twice a second: once told is enough for a while.
+    /// A step that etcd refuses for now is tried twice a second: once is enough for a while.
     fn is_echo(&mut self, text: &str) -> bool {
-        self.told.retain(|(at, _)| at.elapsed() < ECHO);
-        let echo = self.told.iter().any(|(_, told)| told == text);
+        self.printed.retain(|(at, _)| at.elapsed() < ECHO);
+        let echo = self.printed.iter().any(|(_, printed)| printed == text);
         if !echo {
-            self.told.push_front((Instant::now(), text.to_owned()));
-            self.told.truncate(ECHOES_MAX);
+            self.printed.push_front((Instant::now(), text.to_owned()));
+            self.printed.truncate(ECHOES_MAX);
         }
         echo
     }
@@ -110,6 +110,6 @@ mod tests {
         assert!(!event_printer.is_echo("remove member 1"));
         assert!(event_printer.is_echo("remove member 1"));
         assert!((0..1000).all(|number| !event_printer.is_echo(&number.to_string())));
-        assert_eq!(event_printer.told.len(), ECHOES_MAX);
+        assert_eq!(event_printer.printed.len(), ECHOES_MAX);
     }
 }

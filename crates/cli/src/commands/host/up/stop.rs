@@ -10,7 +10,7 @@ use crate::failure::{Failure, chain};
 /// Requests within this time are one.
 const SAME: Duration = Duration::from_secs(2);
 
-/// Being asked to stop, by whoever.
+/// A request to stop, by a signal.
 pub struct Stop {
     interrupt: Signal,
     terminate: Signal,

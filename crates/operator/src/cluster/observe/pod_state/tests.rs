@@ -117,7 +117,7 @@ fn on_its_way_it_says_what_keeps_it() {
 }
 
 #[test]
-fn at_the_gate_it_is_parked_until_it_is_told_or_only_restarts() {
+fn at_the_gate_it_is_parked_until_it_may_pass_or_only_restarts() {
     assert_eq!(
         stage_of(at_the_gate(&report(Found::Empty, None))),
         Stage::AwaitingGoAhead
@@ -144,7 +144,7 @@ fn at_the_gate_it_is_parked_until_it_is_told_or_only_restarts() {
 
 #[test]
 fn a_go_ahead_counts_for_its_own_pod_only() {
-    let told = |uid: &str| {
+    let reported = |uid: &str| {
         let go = GoAhead {
             format: FORMAT,
             pod: uid.to_owned(),
@@ -164,8 +164,8 @@ fn a_go_ahead_counts_for_its_own_pod_only() {
         annotations.insert(START_ANNOTATION.to_owned(), go.to_annotation());
         PodState::of(&pod).stage
     };
-    assert_eq!(told(UID), Stage::Admitted);
-    assert_eq!(told("uid-0"), Stage::AwaitingGoAhead);
+    assert_eq!(reported(UID), Stage::Admitted);
+    assert_eq!(reported("uid-0"), Stage::AwaitingGoAhead);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn etcd_runs_crashes_or_is_about_to() {
 }
 
 #[test]
-fn a_look_or_a_gate_that_fails_is_told() {
+fn a_look_or_a_gate_that_fails_is_reported() {
     let failed = container(
         "look",
         json!({"terminated": {"exitCode": 1, "message": "read-only"}}),

@@ -136,7 +136,7 @@ fn a_pod_that_runs_is_running_for_what_it_was_made() {
 }
 
 #[test]
-fn a_pod_whose_peer_is_gone_or_that_is_told_to_go_is_stopping() {
+fn a_pod_whose_peer_is_gone_or_that_is_being_deleted_is_stopping() {
     let mut gone = slot(&[etcd_in(json!({"running": {}}))]);
     gone.peer = None;
     assert_eq!(view(&gone, &known()).process, Process::Stopping);
@@ -145,13 +145,13 @@ fn a_pod_whose_peer_is_gone_or_that_is_told_to_go_is_stopping() {
         ..peer()
     });
     assert_eq!(view(&gone, &known()).process, Process::Stopping);
-    let mut told = slot(&[etcd_in(json!({"running": {}}))]);
-    told.pods[0].terminating = true;
-    assert_eq!(view(&told, &known()).process, Process::Stopping);
-    told.pods.clear();
-    told.peer = None;
-    told.set = None;
-    assert_eq!(view(&told, &known()).place, Place::Absent);
+    let mut reported = slot(&[etcd_in(json!({"running": {}}))]);
+    reported.pods[0].terminating = true;
+    assert_eq!(view(&reported, &known()).process, Process::Stopping);
+    reported.pods.clear();
+    reported.peer = None;
+    reported.set = None;
+    assert_eq!(view(&reported, &known()).place, Place::Absent);
 }
 
 #[test]
@@ -258,11 +258,15 @@ fn a_crashing_member_counts_as_stopped_on_its_own_data() {
     let (member, cluster) = (MemberId(0xa), ClusterId(0xc));
     assert_eq!(seen.volume, Volume::Data { member, cluster });
     let unknown = view(&crashed, &Memory::default());
-    assert_eq!((unknown.volume, unknown.place), (Volume::Unknown, Place::Absent));
+    assert_eq!(
+        (unknown.volume, unknown.place),
+        (Volume::Data { member, cluster }, Place::Absent),
+        "as it was before etcd ran on it"
+    );
 }
 
 #[test]
-fn a_refused_pod_is_made_anew_after_a_while() {
+fn a_refused_pod_is_recreated_after_a_while() {
     let look = json!({"name": "look", "image": "", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"terminated": {"exitCode": 1, "message": "read-only"}}});
     let mut refused = slot(&[json!({"phase": "Pending", "initContainerStatuses": [look]})]);
@@ -307,13 +311,13 @@ fn what_lies_aside_is_counted_and_a_gate_that_finds_no_room_for_more_says_so() {
     assert_eq!(view(&of(&status), &known()).no_room_aside, None);
     let why = format!("refused: 4 {NO_ROOM_ASIDE} /var/lib/etcd/aside");
     status["initContainerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 3, "message": why}});
-    let told = view(&of(&status), &known()).no_room_aside;
-    assert!(told.is_some_and(|told| told.contains("/var/lib/etcd/aside")));
+    let reported = view(&of(&status), &known()).no_room_aside;
+    assert!(reported.is_some_and(|reported| reported.contains("/var/lib/etcd/aside")));
     assert_eq!(slot(&[]).asides(), None);
 }
 
 #[test]
-fn a_volume_of_another_member_is_told_by_its_name_and_neither_passes_nor_is_looked_at_again() {
+fn a_volume_of_another_member_is_reported_by_its_name_and_neither_passes_nor_is_looked_at_again() {
     let belongs_to = |name: &str| Some(format!("ns/{name}").parse().unwrap());
     let of = |name| {
         at_the_gate(&Report {
@@ -397,7 +401,7 @@ fn a_volume_that_has_gone_on_is_not_called_empty_where_its_claim_lost_the_record
         Place::Unfit,
         "a pod is made for that one"
     );
-    // It does not say that: nothing is concluded, and the gate's words are told.
+    // It does not say that: nothing is concluded, and the gate's words are reported.
     let unknown = gone_on(None);
     assert_eq!(unknown.own_generation(&names(), Ordinal(0), false), None);
     let seen = view(&unknown, &recalled());
@@ -462,4 +466,21 @@ fn a_volume_that_was_rolled_back_is_shown_as_it_is_and_no_other_pod_is_made_for_
     running["initContainerStatuses"][1]["state"]["terminated"]["message"] = json!(r#"{"run":9}"#);
     let marks = view(&slot(&[running]), &known()).marks.unwrap();
     assert_eq!((marks.run, marks.last_index), (Some(9), None));
+}
+
+#[test]
+fn a_member_that_is_waited_for_has_a_pod_and_a_node() {
+    let running = etcd_in(json!({"running": {"startedAt": "2026-01-01T00:00:10Z"}}));
+    let mut slot = slot(&[running]);
+    let located = |slot: &SlotObjects| view(slot, &known()).located;
+    assert_eq!(
+        located(&slot).as_deref(),
+        Some("pod c-0-abcde"),
+        "no node was found for it yet"
+    );
+    slot.pods[0].node = Some("node2".to_owned());
+    assert_eq!(located(&slot).as_deref(), Some("pod c-0-abcde on node node2"));
+    slot.pods[0].terminating = true;
+    assert_eq!(located(&slot), None, "it is reported as one that goes");
+    assert_eq!(located(&SlotObjects::default()), None);
 }

@@ -166,7 +166,7 @@ fn without_a_ca_and_its_copy_a_member_that_has_nothing_waits_for_the_next() {
 }
 
 #[test]
-fn without_a_ca_and_with_a_member_that_has_nothing_all_begin_anew() {
+fn without_a_ca_and_with_a_member_that_has_nothing_all_forget_former_failures() {
     let mut world = World::new();
     world.settle();
     world.running = world.members.clone();
