@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use quorate_client::{IdentityFiles, Tls, TlsFiles};
 use quorate_host::Status;
 use quorate_testkit::{ClusterSlot, Ports};
+use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before a test gives up on it.
@@ -64,7 +65,7 @@ impl Cluster {
         self.root().join("cluster.yaml")
     }
 
-    /// Writes the manifest anew.
+    /// Writes the manifest again.
     pub fn write_manifest(&self, replicas: u32, version: &str) {
         let text = format!(
             "apiVersion: etcd.improbable.io/v1alpha1\nkind: EtcdCluster\nmetadata:\n  name: t\nspec:\n  \
@@ -134,14 +135,29 @@ impl Cluster {
     pub fn kill_all(&mut self) {
         self.kill_supervisor();
         let root = self.root().to_string_lossy().into_owned();
-        for pid in processes_of(&root) {
-            kill_member(pid);
-        }
         let began = Instant::now();
-        while !processes_of(&root).is_empty() {
-            assert!(began.elapsed() < PATIENCE, "killed processes are still there");
+        loop {
+            let pids = processes_of(&root);
+            if pids.is_empty() && !self.a_member_is_locked() {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "killed processes are still there: {pids:?}");
+            pids.into_iter().for_each(kill_member);
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Whether any process of a member lives. One that is about to become another program has its lock and no command
+    /// line yet.
+    fn a_member_is_locked(&self) -> bool {
+        let run = std::fs::read_dir(self.root().join("run")).expect("a supervisor ran here");
+        let mut locks = run
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|extension| extension == "alive"));
+        locks.any(|path| {
+            let file = std::fs::File::open(&path).expect("a lock file stays");
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+        })
     }
 
     pub fn stop(&mut self) {
