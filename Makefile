@@ -9,7 +9,7 @@ export QUORATE_CACHE
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 SEEDS ?= 1000
-SHELL_SCRIPTS := scripts/tools scripts/soak scripts/evidence scripts/nightly scripts/fuzz scripts/kube scripts/image $(wildcard scripts/lib/*.sh) .ci/run
+SHELL_SCRIPTS := scripts/tools scripts/soak scripts/evidence scripts/nightly scripts/fuzz scripts/kube scripts/image scripts/lib/rustc-tests $(wildcard scripts/lib/*.sh) .ci/run
 
 ifeq (soak,$(firstword $(MAKECMDGOALS)))
 

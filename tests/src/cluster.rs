@@ -141,7 +141,10 @@ impl Cluster {
             if pids.is_empty() && !self.a_member_is_locked() {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "killed processes are still there: {pids:?}");
+            assert!(
+                began.elapsed() < PATIENCE,
+                "killed processes are still there: {pids:?}"
+            );
             pids.into_iter().for_each(kill_member);
             std::thread::sleep(Duration::from_millis(5));
         }

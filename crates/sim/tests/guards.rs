@@ -17,8 +17,8 @@ fn near(guard: Guard) -> u64 {
         Guard::FreshView => 5_532,
         Guard::VersionStep => 6,
         Guard::ServedSettings => 73,
-        Guard::LeavingVolume => 45,
-        Guard::OwnVolume => 236,
+        Guard::LeavingVolume => 49,
+        Guard::OwnVolume => 682,
     }
 }
 
