@@ -1,5 +1,7 @@
 //! Admission by the operator: what only it says, and that it goes on saying it whatever becomes of its certificate.
 
+use std::net::TcpStream;
+
 use quorate_tests::kube::bed::{Bed, OPERATOR_NAMESPACE, install_stream, install_stream_with};
 use quorate_tests::kube::cluster::{manifest, text};
 use quorate_tests::kube::lax::{CONFIGURATION, CONFIGURATIONS, NoRules, NoWebhook};
@@ -7,6 +9,8 @@ use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::{must_be_back, said};
 use serde_json::{Value, json};
 
+/// Where the operator listens for reviews.
+const PORT: u16 = 9443;
 const SECRET: &str = "quorate-operator-webhook";
 const DEPLOYMENT: [&str; 4] = ["-n", OPERATOR_NAMESPACE, "deployment", "quorate-operator"];
 
@@ -107,8 +111,8 @@ fn lose_leaf(bed: &Bed) {
     ]);
 }
 
-/// The operator's pods but for those on their way out, and how often each was restarted.
-fn pods(bed: &Bed) -> Vec<(String, Value)> {
+/// The operator's pods but for those on their way out.
+fn operator_pods(bed: &Bed) -> Vec<Value> {
     let pods = bed.json(&[
         "-n",
         OPERATOR_NAMESPACE,
@@ -116,17 +120,40 @@ fn pods(bed: &Bed) -> Vec<(String, Value)> {
         "-l",
         "app.kubernetes.io/name=quorate-operator",
     ]);
-    let pods = pods
+    let mut pods = pods
         .and_then(|list| list["items"].as_array().cloned())
         .unwrap_or_default();
+    pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    pods
+}
+
+/// Each of them, and how often it was restarted.
+fn pods(bed: &Bed) -> Vec<(String, Value)> {
     let seen = |pod: &Value| {
         (
             text(&pod["metadata"]["uid"]),
             pod["status"]["containerStatuses"][0]["restartCount"].clone(),
         )
     };
-    let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
-    pods.iter().filter(stays).map(seen).collect()
+    operator_pods(bed).iter().map(seen).collect()
+}
+
+/// Whoever reaches the operator's port can hold more connections open than it serves at a time, and say nothing.
+#[test]
+fn connections_that_say_nothing_do_not_switch_admission_off() {
+    let bed = Bed::get();
+    let _alone = bed.alone();
+    let passed_over = bed.webhook_passed_over();
+    let pods = operator_pods(bed);
+    let address = format!("{}:{PORT}", text(&pods[0]["status"]["podIP"]));
+    for _ in 0..4 {
+        let silent: Vec<_> = (0..128)
+            .map(|_| TcpStream::connect(&address).expect("the port of the operator's pod"))
+            .collect();
+        assert_eq!(bed.unjudged(), None);
+        drop(silent);
+    }
+    assert_eq!(bed.webhook_passed_over(), passed_over, "{}", operator_log(bed));
 }
 
 #[test]
