@@ -335,6 +335,12 @@ impl<'a> Pass<'a> {
         self.plan.steps.retain(starts);
     }
 
+    /// Who ends now may lack nothing but a certificate that others accept: that says nothing of its data or its setup.
+    pub fn certificates_are_wrong(&self) -> bool {
+        let frozen = self.spec.frozen.as_ref();
+        frozen.is_some_and(|frozen| frozen.reason == super::BlockReason::Certificates)
+    }
+
     /// Is there a place for a slot's process? If not it is asked for, and waited for.
     pub fn placed(&mut self, ordinal: Ordinal, setup: &Setup) -> bool {
         let Some(view) = self.view(ordinal) else {
@@ -412,6 +418,7 @@ impl<'a> Pass<'a> {
         }
         let now = self.now;
         let same_start = asked && slot.fails > 0 && self.elapsed(slot.last_start) < pace::SAME_START;
+        let counts = !same_start && !self.certificates_are_wrong();
         let version = setup.version;
         let slot = self.slot_mut(ordinal);
         slot.started = Some(setup.clone());
@@ -425,7 +432,7 @@ impl<'a> Pass<'a> {
         );
         slot.starts = if asked { 1 } else { slot.starts.saturating_add(1) };
         // A place that takes its time to show that it was started is started again, and that is the same start.
-        if !same_start {
+        if counts {
             slot.fails = slot.fails.saturating_add(1);
         }
         slot.run = slot.run.saturating_add(1);

@@ -263,11 +263,15 @@ impl Executor<'_> {
         }
     }
 
-    /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again.
+    /// A pod that ended, or was refused, is deleted; its ReplicaSet makes another, which looks at the volume again. One
+    /// that ended while Secrets are missing stays: it still has them, another would not, and its node starts it again.
     fn recreate_pod(&self, slot: &SlotObjects) -> Requests {
-        let stuck = slot
-            .pod()
-            .filter(|p| matches!(p.stage, Stage::Crashing(_) | Stage::Refused(_)));
+        let secrets_missing = self.context.cluster.tls && self.context.trusted.is_none();
+        let stuck = slot.pod().filter(|p| match p.stage {
+            Stage::Crashing(_) => !secrets_missing,
+            Stage::Refused(_) => true,
+            _ => false,
+        });
         let Some(pod) = stuck else {
             return Requests::default();
         };

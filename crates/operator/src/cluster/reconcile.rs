@@ -204,21 +204,18 @@ async fn look_after(
             }
             TlsState::Pending(requests) => {
                 let asks = !cluster.paused && !requests.effects.is_empty();
-                if !show_pending(driver, &resource, asks, kept).await? {
+                if !show_pending(driver, &resource, (cluster.paused, asks), kept).await? {
                     return Ok(Some(SOONEST));
                 }
                 if asks {
                     ask(driver, Some(&resource), requests).await?;
                 }
                 kept.trouble = ApiFailures::default();
-                return Ok(Some(SOONEST));
+                return Ok(Some(if cluster.paused { AT_REST } else { SOONEST }));
             }
             TlsState::Frozen(ready, why) => {
                 material = Some(ready);
-                frozen = frozen.or(Some(Frozen {
-                    reason: BlockReason::Certificates,
-                    detail: why,
-                }));
+                frozen = Some(certificates_wrong(&why, frozen));
             }
             TlsState::Blocked(why) => {
                 let reason = BlockReason::Certificates;
@@ -227,11 +224,7 @@ async fn look_after(
                     return hold(driver, (&resource, peers), (reason, &why), kept).await;
                 }
                 unasked = true;
-                let besides = frozen.map_or(String::new(), |frozen| format!("; {}", frozen.detail));
-                frozen = Some(Frozen {
-                    reason,
-                    detail: format!("{why}{UNASKED}{besides}"),
-                });
+                frozen = Some(certificates_wrong(&format!("{why}{UNASKED}"), frozen));
             }
         }
     }
@@ -271,6 +264,16 @@ async fn look_after(
         unasked,
     };
     pass.run(driver, before, kept).await.map(Some)
+}
+
+/// Certificates come first: what ends while they are wrong may end for that alone. `besides` is what else is not as it
+/// should be.
+fn certificates_wrong(why: &str, besides: Option<Frozen>) -> Frozen {
+    let besides = besides.map_or(String::new(), |frozen| format!("; {}", frozen.detail));
+    Frozen {
+        reason: BlockReason::Certificates,
+        detail: format!("{why}{besides}"),
+    }
 }
 
 /// The EtcdCluster is gone, or going: Kubernetes takes along what it owns, and claims are nobody's.

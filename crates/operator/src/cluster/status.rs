@@ -400,12 +400,25 @@ pub fn refused(
     unasked(last, trouble, troubled(trouble), generation, now)
 }
 
-/// The status of a cluster whose first certificates are being made. Its members are not asked before.
-pub fn pending(last: &ClusterStatus, generation: Option<i64>, now: jiff::Timestamp) -> ClusterStatus {
-    let (reason, why) = (WaitReason::Preparing.name(), "its certificates are being made");
+/// The status of a cluster whose first certificates are being made, or are not while it is paused. Its members are not asked
+/// before.
+pub fn pending(
+    last: &ClusterStatus,
+    paused: bool,
+    generation: Option<i64>,
+    now: jiff::Timestamp,
+) -> ClusterStatus {
+    let (reason, why) = if paused {
+        (
+            WaitReason::Paused.name(),
+            "spec.paused is set: its certificates are not made",
+        )
+    } else {
+        (WaitReason::Preparing.name(), "its certificates are being made")
+    };
     let progress = Holds {
         kind: "Progressing",
-        status: Some(true),
+        status: Some(!paused),
         reason,
         message: why.to_owned(),
     };

@@ -51,7 +51,7 @@ pub(super) async fn hold(
 pub(super) async fn show_pending(
     driver: &mut dyn Driver,
     resource: &EtcdCluster,
-    asks: bool,
+    (paused, asks): (bool, bool),
     kept: &mut PassCache,
 ) -> Result<bool, RequestError> {
     let (now, generation) = (driver.now(), resource.metadata.generation);
@@ -61,7 +61,7 @@ pub(super) async fn show_pending(
             driver.held(trouble.0);
             refused(&last, trouble, generation, now)
         }
-        None => pending(&last, generation, now),
+        None => pending(&last, paused, generation, now),
     };
     if !driver.covers() {
         return Ok(false);

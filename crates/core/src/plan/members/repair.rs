@@ -80,7 +80,8 @@ impl Pass<'_> {
             (Volume::Data { .. }, Process::Stopped { last: Some(exit) })
                 if slot.fails >= pace::CRASH_LIMIT
                     && slot.replacements < pace::REPLACEMENTS_MAX
-                    && !exit.asked =>
+                    && !exit.asked
+                    && !self.certificates_are_wrong() =>
             {
                 Some(format!(
                     "it ended {} times without getting healthy ({})",

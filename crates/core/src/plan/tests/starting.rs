@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixture::*;
 use crate::memory::Mark;
 use crate::model::*;
-use crate::plan::{BlockReason, StartHow, Step};
+use crate::plan::{BlockReason, StartHow, Step, pace};
 
 #[test]
 fn a_new_cluster_starts_all_its_members_at_once_under_one_fresh_token() {
@@ -377,9 +377,38 @@ fn a_member_that_clients_are_not_sent_to_yet_is_waited_for_and_not_without_end()
         wait.detail,
         "t-1 (pod t-1-x on node n2) serves, and clients are not sent to it yet"
     );
-    assert_eq!(wait.until, Some(now + crate::plan::pace::IN_SERVICE));
+    assert_eq!(wait.until, Some(now + pace::IN_SERVICE));
     assert_eq!(plan.steps, []);
     // What its readiness says later is not believed more than the member.
     f.later(Duration::from_secs(61));
     assert_eq!(reasons(&f.plan()), Vec::<&str>::new());
+}
+
+#[test]
+fn a_voter_that_ends_while_certificates_are_wrong_is_not_replaced() {
+    let wrong = Some(Frozen {
+        reason: BlockReason::Certificates,
+        detail: "the Secret \"own\": tls.crt is no certificate".into(),
+    });
+    let started = ["start member 2 (g0) from its data, etcd 3.6.1"];
+    let ends = |f: &mut Fixture| f.kill(2).later(Duration::from_secs(3600)).steps();
+    let waits = |f: &mut Fixture| f.kill(2).later(Duration::from_secs(1)).steps();
+    let mut f = Fixture::healthy(3);
+    f.plan();
+    f.spec.frozen = wrong.clone();
+    for _ in 0..2 * pace::CRASH_LIMIT {
+        assert_eq!(ends(&mut f), started);
+    }
+    assert!(waits(&mut f).is_empty());
+    // Once they are right its data has as many tries as that of any other.
+    f.spec.frozen = None;
+    for _ in 0..pace::CRASH_LIMIT {
+        assert!(waits(&mut f).is_empty());
+        assert_eq!(ends(&mut f), started);
+    }
+    // What it failed before they were wrong is no reason to give it up while they are.
+    f.spec.frozen = wrong;
+    assert!(waits(&mut f).is_empty());
+    f.spec.frozen = None;
+    assert_eq!(waits(&mut f), ["remove member a2 from the cluster"]);
 }

@@ -106,7 +106,11 @@ fn memory(mark: Mark) -> Memory {
 }
 
 fn effects(slot: SlotObjects, memory: &Memory, step: &Step) -> Result<Requests, String> {
-    let (ground, mut objects) = (Ground0::new(), Objects::default());
+    effects_on(&Ground0::new(), slot, memory, step)
+}
+
+fn effects_on(ground: &Ground0, slot: SlotObjects, memory: &Memory, step: &Step) -> Result<Requests, String> {
+    let mut objects = Objects::default();
     objects.slots.insert(Ordinal(0), slot);
     let fallback = fallback(&ground.context(), memory, None);
     let context = BuildContext {
@@ -204,6 +208,15 @@ fn a_crashing_pod_is_recreated() {
         "{}",
         requests.news[0].message
     );
+}
+
+#[test]
+fn while_secrets_are_missing_a_pod_that_has_them_is_left_to_its_node() {
+    let mut ground = Ground0::new();
+    ground.cluster.tls = true;
+    let slot = slot(&[crashed()], None);
+    let requests = effects_on(&ground, slot, &memory(Mark::Started), &start(V));
+    assert_eq!(requests, Ok(Requests::default()));
 }
 
 #[test]

@@ -35,6 +35,7 @@ struct Recording {
     tls: Option<Box<Material>>,
     /// What there is instead of that.
     lacks: Option<Lacks>,
+    paused: bool,
     seen: MemberObjects,
 }
 
@@ -156,6 +157,7 @@ impl Recording {
             "spec": {
                 "replicas": 3,
                 "version": "3.6.1",
+                "paused": self.paused,
                 "tls": tls,
                 "storage": {"volumeClaimTemplate": {
                     "storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}},
@@ -280,6 +282,21 @@ async fn the_first_secrets_are_not_written_before_the_memory_is() {
     let ready = driver.condition("Ready");
     assert_eq!((&*ready.status, &*ready.reason), ("False", "Preparing"));
     assert_eq!(driver.condition("Quorate").status, "Unknown");
+}
+
+#[tokio::test]
+async fn while_it_is_paused_no_certificates_are_said_to_be_made() {
+    let (mut driver, mut kept) = (Recording::with_a_secret_to_write(), PassCache::default());
+    (driver.lacks, driver.paused) = (Some(Lacks::FirstSecrets), true);
+    let (result, asked) = driver.pass(&mut kept).await;
+    assert_eq!(
+        (result.unwrap(), asked),
+        (Some(AT_REST), vec!["a status".to_owned()])
+    );
+    for (kind, status) in [("Ready", "False"), ("Progressing", "False")] {
+        let shown = driver.condition(kind);
+        assert_eq!((&*shown.status, &*shown.reason), (status, "Paused"), "{kind}");
+    }
 }
 
 /// A cluster that serves, of which this process has not seen any certificate. Its only member waits to be started.
