@@ -233,7 +233,8 @@ impl Driver for Live<'_> {
         } else {
             tracing::info!(namespace, cluster, reason, kind, object, "{}", news.message);
         }
-        Box::pin(self.shared.reporter.publish(resource, news))
+        self.shared.reporter.publish(resource, news);
+        Box::pin(std::future::ready(()))
     }
 
     fn decided(&mut self, spec: &Spec, observed: &Observed, plan: &Plan) {

@@ -10,16 +10,29 @@ use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{MemberId, Ordinal, Spec};
 use quorate_core::transitions::Transitions;
 use quorate_core::{Memory, Plan, Step};
+use tokio::sync::mpsc;
 
 use crate::cluster::log;
 use crate::names::Names;
 use crate::requests::effect::ClusterEvent;
 
-/// No event is waited for longer.
-const LIMIT: Duration = Duration::from_secs(2);
+/// So many wait until the API server has stored those before; with more than these it has been away for long.
+const QUEUE: usize = 1024;
+/// The API server may be busy, or restarted meanwhile.
+const TRIES: u32 = 5;
+/// A try may take so long.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Before the second try; twice as long before each after it.
+const PAUSE: Duration = Duration::from_secs(1);
 
+/// Events on their way to the API server, one after the other, beside the passes.
 #[derive(Clone)]
-pub struct EventRecorder(Recorder);
+pub struct EventRecorder(mpsc::Sender<Outgoing>);
+
+struct Outgoing {
+    about: ObjectReference,
+    event: Event,
+}
 
 impl std::fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -28,17 +41,19 @@ impl std::fmt::Debug for EventRecorder {
 }
 
 impl EventRecorder {
-    /// Reports as `instance` of the operator.
+    /// Reports as `instance` of the operator, until the last of its copies is dropped.
     pub fn new(client: Client, instance: String) -> EventRecorder {
         let reporter = kube::runtime::events::Reporter {
             controller: "quorate".to_owned(),
             instance: Some(instance),
         };
-        EventRecorder(Recorder::new(client, reporter))
+        let (queue, outgoing) = mpsc::channel(QUEUE);
+        tokio::spawn(store_all(Recorder::new(client, reporter), outgoing));
+        EventRecorder(queue)
     }
 
-    /// Publishes an event. Best effort: nothing depends on it.
-    pub async fn publish(&self, cluster: &EtcdCluster, news: &ClusterEvent) {
+    /// Has an event stored. Best effort: nothing depends on it.
+    pub fn publish(&self, cluster: &EtcdCluster, news: &ClusterEvent) {
         let event = Event {
             type_: if news.warning {
                 EventType::Warning
@@ -51,22 +66,49 @@ impl EventRecorder {
             secondary: Some(related(cluster, news)),
         };
         let about = cluster.object_ref(&());
-        let reported = tokio::time::timeout(LIMIT, self.0.publish(&event, &about)).await;
-        let why = match reported {
-            Ok(Ok(())) => return,
-            Ok(Err(kube::Error::Api(status))) => status.message,
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", LIMIT.as_secs()),
-        };
-        let (namespace, name) = (&cluster.metadata.namespace, &cluster.metadata.name);
-        let (namespace, cluster) = (namespace.as_deref(), name.as_deref());
-        tracing::warn!(
-            namespace,
-            cluster,
-            reason = news.reason,
-            "event not stored: {why}"
-        );
+        if let Err(refused) = self.0.try_send(Outgoing { about, event }) {
+            let why = format!("{QUEUE} others wait");
+            log_lost(&refused.into_inner(), &why);
+        }
     }
+}
+
+async fn store_all(recorder: Recorder, mut outgoing: mpsc::Receiver<Outgoing>) {
+    while let Some(next) = outgoing.recv().await {
+        if let Err(why) = store(&recorder, &next).await {
+            log_lost(&next, &why);
+        }
+    }
+}
+
+/// Tries again where that may help. An event whose answer got lost may be there twice then.
+async fn store(recorder: &Recorder, next: &Outgoing) -> Result<(), String> {
+    let mut pause = PAUSE;
+    for tried in 1.. {
+        let stored = tokio::time::timeout(LIMIT, recorder.publish(&next.event, &next.about)).await;
+        let (why, refused) = match stored {
+            Ok(Ok(())) => break,
+            Ok(Err(kube::Error::Api(status))) => (status.message, status.code < 500 && status.code != 429),
+            Ok(Err(error)) => (error.to_string(), false),
+            Err(_) => (format!("no answer within {} s", LIMIT.as_secs()), false),
+        };
+        if refused || tried == TRIES {
+            return Err(why);
+        }
+        tokio::time::sleep(pause).await;
+        pause *= 2;
+    }
+    Ok(())
+}
+
+fn log_lost(Outgoing { about, event }: &Outgoing, why: &str) {
+    let (namespace, cluster) = (about.namespace.as_deref(), about.name.as_deref());
+    tracing::warn!(
+        namespace,
+        cluster,
+        reason = event.reason,
+        "event not stored: {why}"
+    );
 }
 
 /// A Warning for each thing that has come to stop the plan, or to keep clients from being served; `reported` is what was reported
@@ -151,8 +193,71 @@ fn related(cluster: &EtcdCluster, news: &ClusterEvent) -> ObjectReference {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use kube::client::Body;
     use quorate_core::plan::{Block, BlockReason};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Asks for two events of an API server that answers the first requests with these codes, and gives what it stored.
+    async fn stored(codes: &'static [u16]) -> Vec<String> {
+        let (done, mut all) = mpsc::unbounded_channel();
+        let asked = Arc::new(AtomicU32::new(0));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (done, asked) = (done.clone(), asked.clone());
+            async move {
+                let nth = asked.fetch_add(1, Ordering::Relaxed) as usize;
+                let sent = request.into_body().collect_bytes().await.unwrap();
+                let sent: Value = serde_json::from_slice(&sent).unwrap();
+                let (code, answer) = match codes.get(nth) {
+                    Some(code) => (
+                        *code,
+                        json!({"kind": "Status", "status": "Failure", "code": code}),
+                    ),
+                    None => {
+                        done.send(sent["reason"].as_str().unwrap().to_owned()).unwrap();
+                        (201, sent)
+                    }
+                };
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        let recorder = EventRecorder::new(Client::new(service, "n"), "o".to_owned());
+        let cluster = json!({
+            "apiVersion": "etcd.improbable.io/v1alpha1",
+            "kind": "EtcdCluster",
+            "metadata": {"name": "c", "namespace": "n", "uid": "u"},
+            "spec": {},
+        });
+        let cluster: EtcdCluster = serde_json::from_value(cluster).unwrap();
+        for reason in ["First", "Second"] {
+            recorder.publish(
+                &cluster,
+                &ClusterEvent::done(reason, ("EtcdPeer", "c-0"), "done".to_owned()),
+            );
+        }
+        drop(recorder);
+        let mut reasons = Vec::new();
+        while let Some(reason) = all.recv().await {
+            reasons.push(reason);
+        }
+        reasons
+    }
+
+    #[tokio::test]
+    async fn an_event_is_stored_although_the_api_server_fails_at_first() {
+        assert_eq!(stored(&[500]).await, ["First", "Second"]);
+        assert_eq!(
+            stored(&[403]).await,
+            ["Second"],
+            "what is refused holds up nobody"
+        );
+    }
 
     #[test]
     fn what_stops_a_plan_is_reported_once_for_as_long_as_it_does() {

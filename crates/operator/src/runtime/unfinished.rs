@@ -71,7 +71,7 @@ impl Shared {
         let next = held(&last, (reason, text), generation, jiff::Timestamp::now());
         if self.show(names, &resource, next, kept).await {
             let news = ClusterEvent::warning(reason, ("EtcdCluster", &resource.name_any()), text.to_owned());
-            self.reporter.publish(&resource, &news).await;
+            self.reporter.publish(&resource, &news);
         }
     }
 
