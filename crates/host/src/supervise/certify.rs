@@ -55,6 +55,8 @@ impl<E: FnMut(Event)> Supervision<E> {
     /// Does so again, and shows what is wrong.
     pub(super) async fn look_at_certificates(&mut self) {
         self.cert_faults.failed = self.certify().await.err().map(|error| error.chain());
+        // However far that came: a pause holds at once, and so does its end.
+        self.spec.paused = self.ground.cluster.paused;
     }
 
     /// Brings certificates up to date, and what depends on them.

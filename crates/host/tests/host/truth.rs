@@ -230,6 +230,30 @@ fn a_certificate_that_expires_while_the_cluster_is_paused_is_shown() {
 }
 
 #[test]
+fn a_pause_holds_while_certificates_cannot_be_kept() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        place.until_ready().await;
+        let key = place.root().join("pki/ca.key");
+        fs::rename(&key, place.root().join("kept.key")).unwrap();
+        fs::create_dir(&key).unwrap();
+        place.until("frozen", |s| blocked_by(s, "Certificates")).await;
+        place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
+        let waits = |s: &Status| s.waits.iter().any(|w| w.reason == "Paused");
+        place.until("paused", |s| s.spec.paused && waits(s)).await;
+        place.edit_manifest("\n  paused: true", "");
+        place
+            .until("paused no longer", |s| !s.spec.paused && !waits(s))
+            .await;
+        fs::remove_dir(&key).unwrap();
+        fs::rename(place.root().join("kept.key"), key).unwrap();
+        place.until_ready().await;
+        up.down().await;
+    });
+}
+
+#[test]
 fn a_dead_process_that_nobody_may_start_again_is_dead() {
     run(async {
         let place = Place::new(1, &newest());
