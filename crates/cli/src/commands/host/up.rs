@@ -90,6 +90,12 @@ pub async fn run(root: &Root, arguments: arguments::Up) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Is this the file that the cluster in this root was last run by?
+fn is_last(root: &Root, path: &Path) -> bool {
+    let last = control::manifest_path(root.path()).ok();
+    last.is_some() && last == std::path::absolute(path).ok()
+}
+
 /// The manifest to run: the one named, the root's, the one the root was last run by, or a new one. It may be broken or
 /// missing where the cluster goes on without it.
 fn choose_manifest(
@@ -103,8 +109,14 @@ fn choose_manifest(
         // The supervisor judges it again; here nothing has been made yet that a refusal would leave behind.
         let manifest = match Manifest::read(&path) {
             Ok(manifest) => manifest,
-            // The supervisor shows the fault, keeps the members up meanwhile, and waits for the file to be mended.
-            Err(_) if control::manifest_is_remembered(root.path()) => return Ok(path),
+            // The supervisor shows the fault, keeps the members up meanwhile, and waits for the file to be mended. A file
+            // that is not there may be a slip of the pen, unless it is the one that the cluster was last run by.
+            Err(_)
+                if control::manifest_is_remembered(root.path())
+                    && (path.exists() || is_last(root, &path)) =>
+            {
+                return Ok(path);
+            }
             Err(failure) => return Err(failure),
         };
         ask_about_many(manifest.cluster().replicas, yes || has_many(root))?;
