@@ -109,7 +109,7 @@ start_space() {
       bash "$ROOT/scripts/lib/kube-space-init.sh" "$name" "$DIR" "$CACHE"
   ) </dev/null >"$DIR/logs/$name.log" 2>&1 8>&- &
   disown
-  wait_until 10 "space $name" test -e "$root.ready" || show_log_and_die "$name"
+  wait_until 60 "space $name" test -e "$root.ready" || show_log_and_die "$name"
   settle_cgroups "$name"
 }
 

@@ -46,7 +46,8 @@ impl Targets {
         }
         let timeouts = Timeouts {
             connect: Duration::from_millis(500),
-            request: Duration::from_secs(3),
+            // Two that are lost one after the other are no gap of five seconds.
+            request: Duration::from_secs(2),
             ..Timeouts::default()
         };
         let made = |url: &String| {

@@ -45,6 +45,9 @@ impl StallWitness {
     pub fn judge(self, what: &str, took: Duration, may: Duration) {
         let stall = self.longest();
         println!("{what}: longest stall of the machine {stall:.2?}");
+        if took <= may {
+            return;
+        }
         assert!(
             stall <= LONGEST,
             "{what}: the machine stood still for {stall:?}, which shows nothing: run it again on one that runs"

@@ -16,6 +16,8 @@ const STOP: Duration = Duration::from_secs(60);
 pub struct Agent {
     child: Option<Child>,
     log: PathBuf,
+    /// Where its own lines begin.
+    begins: usize,
 }
 
 impl Agent {
@@ -26,6 +28,7 @@ impl Agent {
             .create(true)
             .open(log)
             .expect("a log");
+        let begins = std::fs::read(log).map_or(0, |before| before.len());
         let child = Command::new(binary())
             .args(["backup", "run", url, "--endpoints", endpoints])
             .args(more)
@@ -37,6 +40,7 @@ impl Agent {
         Agent {
             child: Some(child),
             log: log.to_owned(),
+            begins,
         }
     }
 
@@ -46,6 +50,13 @@ impl Agent {
 
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Whether it has opened the archive. Before that, what a store refuses for good ends it.
+    pub fn has_begun(&self) -> bool {
+        let said = self.said();
+        said.get(self.begins..)
+            .is_some_and(|own| own.contains("writing the archive"))
     }
 
     /// Whether it has ended by itself.

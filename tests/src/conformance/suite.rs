@@ -15,15 +15,13 @@ use super::standing::{Disturbed, Raced};
 use super::trace::{Tally, differences, report};
 use crate::etcd::ClusterSlot;
 
-/// How often a script is run whose cluster lost a race that is etcd's own, or was disturbed by the machine.
-const ATTEMPTS: usize = 3;
-
-/// How often that may happen in all: in 200 scripts it was seen once.
+/// How often scripts are run again in all because their cluster lost a race that is etcd's own: in 200 scripts that was seen
+/// once.
 pub fn most_repetitions(scripts: usize) -> usize {
     2.max(scripts / 20)
 }
 
-/// How often the machine may disturb a cluster in all: in 200 scripts that was seen once.
+/// The same because the machine disturbed their cluster: in 200 scripts that was seen once.
 pub fn most_disturbed(scripts: usize) -> usize {
     8.max(scripts / 10)
 }
@@ -50,6 +48,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Counts a run that showed nothing. False if there were too many, or if it did show something.
+    fn allows_another_run(&mut self, error: &anyhow::Error, scripts: usize) -> bool {
+        if error.is::<Raced>() {
+            self.raced += 1;
+            self.raced <= most_repetitions(scripts)
+        } else if error.is::<Disturbed>() {
+            self.disturbed += 1;
+            self.disturbed <= most_disturbed(scripts)
+        } else {
+            false
+        }
+    }
+
     /// Fails if more scripts were run again than chance explains.
     pub fn assert_few_repetitions(&self, scripts: usize) {
         let most = most_repetitions(scripts);
@@ -80,7 +91,7 @@ pub fn run(cases: &[Case], at_once: usize) -> Outcome {
                 let _slot = ClusterSlot::acquire();
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let began = Instant::now();
-                    let wrong = one(case, &outcome);
+                    let wrong = one(case, cases.len(), &outcome);
                     let word = if wrong.is_some() { "DIFFERS" } else { "same" };
                     println!(
                         "seed {:>4} etcd {} {word} after {:.0?}: {}",
@@ -106,28 +117,23 @@ fn lock(outcome: &Mutex<Outcome>) -> std::sync::MutexGuard<'_, Outcome> {
     outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn one(case: &Case, outcome: &Mutex<Outcome>) -> Option<String> {
+fn one(case: &Case, scripts: usize, outcome: &Mutex<Outcome>) -> Option<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return Some(format!("no runtime: {error}")),
     };
-    let mut ran = runtime.block_on(Real::run(&case.script, &case.version));
-    for _ in 1..ATTEMPTS {
-        match &ran.1 {
-            Err(error) if error.is::<Raced>() => lock(outcome).raced += 1,
-            Err(error) if error.is::<Disturbed>() => lock(outcome).disturbed += 1,
-            _ => break,
+    let (real, settled, members) = loop {
+        let ran = runtime.block_on(Real::run(&case.script, &case.version));
+        let Err(error) = &ran.1 else { break ran };
+        if !lock(outcome).allows_another_run(error, scripts) {
+            break ran;
         }
-        if let Err(error) = &ran.1 {
-            println!(
-                "seed {:>4} etcd {} runs again: {error:#}",
-                case.seed, case.version
-            );
-        }
-        ran = runtime.block_on(Real::run(&case.script, &case.version));
-    }
-    let (real, settled, members) = ran;
+        println!(
+            "seed {:>4} etcd {} runs again: {error:#}",
+            case.seed, case.version
+        );
+    };
     let model = match model::run(&case.script, &case.version, case.seed, &real) {
         Ok(model) => model,
         Err(error) => return Some(format!("{error:#}")),

@@ -39,11 +39,12 @@ pub fn assert_at_rest(cluster: &KubeCluster<'_>, replicas: usize, version: &str)
     assert_eq!(status["clusterVersion"], format!("{minor}.0"));
     assert_conditions_of_rest(&now);
     for name in names(&cluster.name, replicas) {
-        let peer = cluster
-            .namespace
-            .json(&["etcdpeer", &name])
-            .expect("an EtcdPeer for each member");
-        assert_eq!(peer["status"]["serverVersion"], version, "{name}");
+        // While a member does not answer, nobody knows its version.
+        let what = format!("an EtcdPeer {name} of a member of {version}");
+        let peer = cluster.namespace.wait_for(&what, || {
+            let peer = cluster.namespace.json(&["etcdpeer", &name])?;
+            (peer["status"]["serverVersion"] == version).then_some(peer)
+        });
         assert_eq!(peer["spec"]["clusterName"], cluster.name, "{name}");
     }
     for word in ["ServiceCreated", "PeerCreated"] {
@@ -138,8 +139,14 @@ pub fn assert_pods(cluster: &KubeCluster<'_>, replicas: usize) {
         let etcd = &spec["containers"][0];
         assert_eq!(etcd["name"], "etcd");
         assert_eq!(etcd["securityContext"]["runAsNonRoot"], true);
-        let metrics = metrics(&text(&pod["status"]["podIP"]));
-        assert!(metrics.contains("etcd_server_has_leader 1"), "{metrics}");
+        let address = text(&pod["status"]["podIP"]);
+        cluster
+            .namespace
+            .wait_for("metrics of a member that has a leader", || {
+                metrics(&address)
+                    .contains("etcd_server_has_leader 1")
+                    .then_some(())
+            });
     }
 }
 
@@ -148,7 +155,7 @@ fn metrics(address: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect((address, 2379)).expect("the pod's client port");
     stream
-        .set_read_timeout(Some(std::time::Duration::from_secs(10)))
+        .set_read_timeout(Some(std::time::Duration::from_secs(60)))
         .expect("a limit");
     let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("a request");

@@ -49,6 +49,12 @@ fn is_refusal(shown: &[String]) -> bool {
     first.starts_with("The EtcdCluster") || first.starts_with("Error")
 }
 
+/// Whether a command prints as the guide shows by now.
+pub fn shows(shell: &Shell, command: &str, shown: &[String]) -> bool {
+    let Came { well, printed } = shell.run(command);
+    well && difference(shown.iter().map(String::as_str), &printed).is_none()
+}
+
 /// Runs a command of a guide, which must end and print as the guide shows.
 pub fn run_shown(shell: &Shell, command: &str, shown: &[String]) {
     let Came { well, printed } = shell.run(command);

@@ -124,23 +124,29 @@ impl Namespace {
         });
     }
 
-    /// Asks for what must be refused in all of these words, and gives the refusal. The API server passes over a webhook
-    /// that does not answer in time, and counts that: such a question was not put, `undo` takes back what came of it, and
-    /// it is asked again.
+    /// Asks for what must be refused in all of these words, and gives the refusal; see [`Namespace::answer`].
     pub fn refusal(&self, words: &[&str], ask: impl Fn() -> Output, undo: impl Fn()) -> String {
+        self.answer(words, false, ask, undo)
+    }
+
+    /// Asks for what must be let in, or refused, in all of these words, and gives what is said. The API server passes over
+    /// a webhook that does not answer in time, and counts that: such a question was not put, `undo` takes back what came
+    /// of it, and it is asked again.
+    pub fn answer(&self, words: &[&str], let_in: bool, ask: impl Fn() -> Output, undo: impl Fn()) -> String {
         let began = std::time::Instant::now();
         loop {
             let before = self.bed.webhook_passed_over();
             let output = ask();
             let reported = said(&output);
             let missing = words.iter().find(|word| !reported.contains(**word));
-            if !output.status.success() && missing.is_none() {
+            if output.status.success() == let_in && missing.is_none() {
                 return reported;
             }
             let asked = self.bed.webhook_passed_over() == before;
             assert!(
                 !asked && began.elapsed() < super::PATIENCE,
-                "let in, or without {missing:?}: {reported}\n(the webhook was asked: {asked})"
+                "let in: {}, without {missing:?}: {reported}\n(the webhook was asked: {asked})",
+                output.status.success()
             );
             undo();
         }

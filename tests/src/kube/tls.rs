@@ -86,7 +86,7 @@ pub fn answers_as_peer(cluster: &KubeCluster<'_>, member: &str, tls: &Tls) -> bo
 pub fn metrics(cluster: &KubeCluster<'_>, member: &str) -> String {
     let address = address(cluster, member).expect("a pod");
     let mut stream = TcpStream::connect((address.as_str(), 2381)).expect("the port for metrics");
-    let limit = Some(Duration::from_secs(10));
+    let limit = Some(Duration::from_secs(60));
     stream.set_read_timeout(limit).expect("a limit");
     let ask = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(ask.as_bytes()).expect("a request");

@@ -162,6 +162,9 @@ fn every_point_comes_back_whatever_happens() {
                 crashes += 1;
             }
             6..8 => {
+                await_that("the agent has opened the archive", PATIENCE, || {
+                    agent.has_begun().then_some(()).ok_or_else(|| agent.said())
+                });
                 let length = Duration::from_millis(chance.u64(200..3000));
                 proxy.set(chance.choice(FAULTS).cloned().expect("some faults"));
                 std::thread::sleep(length);

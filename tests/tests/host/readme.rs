@@ -100,8 +100,8 @@ fn the_tour_is_true() {
             .stdin(Stdio::null());
         command
     };
-    let log = root.path().with_extension("log");
-    let printed = std::fs::File::create(&log).expect("a log");
+    let log = tempfile::NamedTempFile::new().expect("a log");
+    let printed = log.reopen().expect("another handle");
     let mut up = Up(quorate(&["up".to_owned()])
         .stdout(printed.try_clone().expect("another handle"))
         .stderr(printed)

@@ -5,7 +5,7 @@ use quorate_tests::guide::contract::{edited, parsed};
 use quorate_tests::guide::document::{Item, items};
 use quorate_tests::guide::shell::Shell;
 use quorate_tests::kube::cluster::{KubeCluster, manifest};
-use quorate_tests::kube::guided::run_shown;
+use quorate_tests::kube::guided::{run_shown, shows};
 use quorate_tests::kube::namespace::Namespace;
 use quorate_tests::kube::volume;
 
@@ -27,9 +27,11 @@ fn the_readmes_commands_for_kubernetes_work() {
     for item in items(README, README_MARK) {
         if let Item::Run { command, shown } = item {
             if command.starts_with("kubectl get") {
-                shell.must("kubectl wait --for=condition=Ready etcdcluster/my-cluster --timeout 180s");
+                let what = format!("what the README shows of {command:?}");
+                namespace.wait_for(&what, || shows(&shell, &command, &shown).then_some(()));
+            } else {
+                run_shown(&shell, &command, &shown);
             }
-            run_shown(&shell, &command, &shown);
             ran.push(command);
         }
     }

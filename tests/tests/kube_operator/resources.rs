@@ -81,11 +81,11 @@ fn other_resources_reach_one_member_after_the_other_without_a_restart() {
     let little =
         json!({"requests": {"cpu": "30m", "memory": "6Mi"}, "limits": {"cpu": "1", "memory": "7Mi"}});
     set(&cluster, &little);
-    let shown = cluster.wait_for("what keeps it", |c| {
+    cluster.wait_for("what keeps it, while all three serve", |c| {
         let progress = condition(c, "Progressing").filter(|p| p["reason"] == "ResourcesChanging");
-        progress.is_some_and(|p| text(&p["message"]).contains("below current usage"))
+        let shown = progress.is_some_and(|p| text(&p["message"]).contains("below current usage"));
+        shown && c["status"]["readyReplicas"] == 3
     });
-    assert_eq!(shown["status"]["readyReplicas"], 3);
     let asked = |member: &str| {
         let pod = cluster.pod(member).unwrap_or_default();
         text(&etcd_of(&pod["spec"]["containers"])["resources"]["limits"]["memory"])

@@ -49,22 +49,22 @@ fn only_clients_with_a_certificate_are_served_and_a_ca_rotation_loses_no_write()
         let identity = Identity { cert_pem, key_pem };
         Tls::from_pem(between.clone(), Some(identity)).expect("a certificate")
     };
+    let key = secret_value(&namespace, "c-ca", "peer-ca.key");
+    let issued = issued(between.clone(), key);
+    let member = shows(issued.cert, issued.key);
+    namespace.wait_for("c-0 answers one whom the members' CA signed for", || {
+        answers_as_peer(&cluster, "c-0", &member).then_some(())
+    });
     let [cert, key] = ["tls.crt", "tls.key"].map(|key| secret_value(&namespace, "c-client", key));
     assert!(
         !answers_as_peer(&cluster, "c-0", &shows(cert, key)),
         "an application is no member"
     );
-    let key = secret_value(&namespace, "c-ca", "peer-ca.key");
-    let issued = issued(between.clone(), key);
-    assert!(
-        answers_as_peer(&cluster, "c-0", &shows(issued.cert, issued.key)),
-        "one whom their CA signed for is"
-    );
-    let reported = metrics(&cluster, "c-0");
-    assert!(
-        reported.starts_with("HTTP/1.1 200") && reported.contains("\netcd_server_has_leader 1"),
-        "{reported}"
-    );
+    namespace.wait_for("metrics of a member that has a leader", || {
+        let reported = metrics(&cluster, "c-0");
+        assert!(reported.starts_with("HTTP/1.1 200"), "{reported}");
+        reported.contains("\netcd_server_has_leader 1").then_some(())
+    });
     // A change of encryption under members that run is refused.
     let off = cluster.patch(&serde_json::json!({"tls": {"enabled": false}}));
     let why = said(&off);

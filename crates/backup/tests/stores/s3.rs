@@ -248,7 +248,7 @@ async fn tls_with_a_ca_of_its_own() {
     assert_eq!(store.create("a", noise(10, 1)).await.unwrap(), Created::New);
     assert_eq!(store.get("a", 10).await.unwrap(), noise(10, 1));
     for url in [url(&other), server.url("bucket", "x")] {
-        let error = open_with(&url, &hasty()).await.get("a", 10).await.unwrap_err();
+        let error = open(&url).await.get("a", 10).await.unwrap_err();
         assert_eq!(error.trouble(), Some(Trouble::Other), "{error}");
         assert!(error.to_string().contains("is not trusted"), "{error}");
         assert!(error.to_string().contains("ca=FILE"), "{error}");
