@@ -307,12 +307,13 @@ fn settings_with_which_etcd_hangs_are_taken_back_at_once_also_by_the_only_member
     });
 }
 
-/// An etcd that ends with one setting, and hangs with another, as a real one would with others.
+/// An etcd that ends with one setting, and hangs with another, as a real one would with others. It keeps its command line:
+/// by that a reader of the status knows that it runs.
 fn picky(place: &Place, real: &std::path::Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in *snapshot-count=777*) echo 'picky: 777 is not for me' >&2; exit 1;;\n\
-         *snapshot-count=666*) exec sleep 3600;; esac\nexec {} \"$@\"\n",
+         *snapshot-count=666*) while :; do sleep 1; done;; esac\nexec {} \"$@\"\n",
         real.display()
     );
     let path = place.root().join("picky-etcd");
