@@ -206,13 +206,14 @@ fn goes_on_without_its_manifest(up: &mut Up) {
         }
     });
     // Not each look reaches every member of a busy machine, and a quorum comes first.
-    await_that("the status says that it is blocked", LIMIT, || {
+    let blocked = await_that("the status says that it is blocked", LIMIT, || {
         let status = up.run(&["status", "--exit-code"]);
-        match status.code {
-            1 if status.err.contains("is blocked") => Ok(()),
-            _ => Err(format!("{status:?}")),
+        match status.err.contains("is blocked") {
+            true => Ok(status),
+            false => Err(format!("{status:?}")),
         }
     });
+    blocked.fails(1, &["is blocked"]);
     std::fs::write(&file, good).unwrap();
     up.reads("etcd is up: 3 members");
 }
