@@ -51,6 +51,19 @@ impl Pass<'_> {
             );
             return None;
         }
+        // A place is not taken away from a process.
+        match view.process {
+            Process::Running { .. } => return self.leave_to_people(ordinal),
+            Process::Stopping => {
+                self.wait(
+                    WaitReason::MemberStopping,
+                    Some(ordinal),
+                    format!("{name} is stopping"),
+                );
+                return None;
+            }
+            Process::Stopped { .. } => {}
+        }
         if !self.placed(ordinal, &self.spec.setup_of(ordinal)) {
             return None;
         }
@@ -62,15 +75,19 @@ impl Pass<'_> {
             );
             return None;
         }
-        let idle = matches!(view.process, Process::Stopped { .. });
-        if view.volume != Volume::Empty || !view.leftovers.is_empty() || !idle {
-            let detail = format!(
-                "the place of {name} holds data of a cluster that is not on record; it was left as it is"
-            );
-            self.block(BlockReason::ForeignData, Some(ordinal), detail);
-            return None;
+        if view.volume != Volume::Empty || !view.leftovers.is_empty() {
+            return self.leave_to_people(ordinal);
         }
         Some(view.peer_url.clone())
+    }
+
+    fn leave_to_people(&mut self, ordinal: Ordinal) -> Option<PeerUrl> {
+        let name = self.spec.member_name(ordinal);
+        let detail = format!(
+            "the place of {name} holds data of a cluster that is not on record; it was left as it is"
+        );
+        self.block(BlockReason::ForeignData, Some(ordinal), detail);
+        None
     }
 
     fn as_first_member(&self) -> StartHow {

@@ -53,7 +53,12 @@ impl Pass<'_> {
         let Some(view) = self.view(ordinal) else {
             return true;
         };
-        if let Some(why) = &view.cannot_start {
+        // What keeps a former member from starting says nothing of one that is started as something else.
+        let other = view
+            .made_for
+            .as_ref()
+            .is_some_and(|made_for| *made_for != self.setup(ordinal, true));
+        if let Some(why) = view.cannot_start.as_ref().filter(|_| !other) {
             let detail = format!("{name} is not added, for it could not be started: {why}");
             self.block(BlockReason::CannotStart, Some(ordinal), detail);
             return true;

@@ -96,6 +96,23 @@ fn nothing_is_added_while_a_member_is_unhealthy_or_its_place_is_taken() {
     assert_eq!(reasons(&f.plan()), vec!["CannotStart"]);
 }
 
+/// A member that was removed had too little memory. Its place is still there, and the limit was raised since.
+#[test]
+fn what_kept_a_former_member_from_starting_says_nothing_of_other_settings() {
+    let mut f = Fixture::healthy(3);
+    f.leave(2);
+    *f.view(2) = SlotView {
+        volume: Volume::Unknown,
+        made_for: Some(setup(V)),
+        cannot_start: Some("it needs more memory".to_owned()),
+        ..Fixture::vacant(2)
+    };
+    f.plan();
+    assert_eq!(reasons(&f.plan()), vec!["CannotStart"]);
+    f.spec.config = "more memory".to_owned();
+    assert_eq!(f.steps(), ["take the place of member 2 away"]);
+}
+
 #[test]
 fn a_learner_is_withdrawn_when_not_wanted_when_wiped_and_when_stuck() {
     let learner = |f: &mut Fixture| {

@@ -43,6 +43,23 @@ fn data_that_is_not_on_record_is_never_bootstrapped_over() {
     assert_eq!(f.memory.bootstrap, None);
 }
 
+/// What storage kept may be bound to a place of a cluster that was made again, and its pod goes on by itself.
+#[test]
+fn a_place_where_a_process_runs_is_not_taken_away_to_begin() {
+    let running = Fixture::healthy(3).view(1).process.clone();
+    for (process, reason) in [(running, "ForeignData"), (Process::Stopping, "MemberStopping")] {
+        let mut f = Fixture::empty(3);
+        f.view(1).process = process;
+        f.view(1).made_for = Some(Setup {
+            version: V,
+            config: "another".to_owned(),
+        });
+        let plan = f.plan();
+        assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec![reason]));
+        assert_eq!(f.memory.bootstrap, None);
+    }
+}
+
 #[test]
 fn a_first_start_that_provably_never_ran_is_repeated_with_the_same_token() {
     let mut f = Fixture::empty(3);
