@@ -176,13 +176,12 @@ pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
 pub fn with_own_generations(mut memory: Memory, names: &Names, objects: &Objects) -> Memory {
     let cluster = memory.cluster;
     for (ordinal, objects) in &objects.slots {
-        let Some(slot) = memory.slots.get_mut(ordinal) else {
-            continue;
-        };
+        let slot = memory.slot(*ordinal);
         let known = cluster.is_some() && slot.member.is_some();
         let own = objects.own_generation(names, *ordinal, known);
         if let Some(generation) = own.filter(|own| *own > slot.generation) {
             // What is known of the former one counts for this one no more than for any other.
+            let slot = memory.slots.entry(*ordinal).or_default();
             (slot.generation, slot.run, slot.reached) = (generation, 0, Progress::default());
         }
     }

@@ -158,7 +158,10 @@ impl SlotObjects {
 
     /// The generation that the volume has gone on to, as a pod found, where the claim does not say which is the present one.
     fn unrecorded(&self) -> Option<(&Report, Generation)> {
-        self.claim.as_ref().filter(|claim| claim.record.is_none())?;
+        let says_nothing = |r: &VolumeRecord| !r.is_of(r.generation);
+        self.claim
+            .as_ref()
+            .filter(|claim| claim.record.as_ref().is_none_or(says_nothing))?;
         let report = self.pod()?.report.as_ref()?;
         Some((report, report.gone_on_to()?))
     }

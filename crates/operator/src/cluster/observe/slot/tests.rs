@@ -401,6 +401,14 @@ fn a_volume_that_has_gone_on_is_not_called_empty_where_its_claim_lost_the_record
         Place::Unfit,
         "a pod is made for that one"
     );
+    // Storage kept it, and it is bound again where nothing is remembered of its member: to a claim that was just made.
+    let mut unseen = record("");
+    unseen.mark = Mark::Never;
+    let slot = objects.slots.get_mut(&Ordinal(0)).unwrap();
+    slot.claim.as_mut().unwrap().record = Some(unseen);
+    let forgotten = crate::cluster::pass::with_own_generations(Memory::default(), &names(), &objects);
+    assert_eq!(forgotten.slot(Ordinal(0)).generation, Generation(2));
+    assert_eq!(forgotten.slot(Ordinal(0)).mark, Mark::Never);
     // It does not say that: nothing is concluded, and the gate's words are reported.
     let unknown = gone_on(None);
     assert_eq!(unknown.own_generation(&names(), Ordinal(0), false), None);
