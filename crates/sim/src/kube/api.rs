@@ -267,6 +267,20 @@ impl Api {
         present.as_ref() != Some(version)
     }
 
+    /// Is an EtcdPeer or pod that was to be deleted still there, and does it not go?
+    pub fn is_kept(&self, effect: &Effect) -> bool {
+        let (Effect::Delete { kind, name, uid } | Effect::DeleteUnchanged { kind, name, uid, .. }) = effect
+        else {
+            return false;
+        };
+        let meta = match kind {
+            Kind::Peer => self.peers.live.get(name).map(|p| &p.metadata),
+            Kind::Pod => self.pods.live.get(name).map(|p| &p.metadata),
+            _ => None,
+        };
+        meta.is_some_and(|m| m.uid.as_ref() == Some(uid) && m.deletion_timestamp.is_none())
+    }
+
     /// One effect of the operator, answered as `apply` takes the answers.
     pub fn apply(&mut self, effect: &Effect) -> Result<Applied, ApiError> {
         if self.now < self.secrets_refused_until && writes_secret(effect) {

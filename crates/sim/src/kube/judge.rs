@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{MemberId, Ordinal, quorum};
 use quorate_core::plan::{Block, BlockReason, WaitReason};
@@ -19,7 +19,8 @@ use super::operator::Operator;
 use super::world::{KubeBreak, KubeWorld};
 use crate::checkers::GRACE_TICKS;
 use crate::etcd::{Data, Node, Place};
-use crate::fault::newest_conf;
+use crate::fault::{committed_conf, newest_conf};
+use crate::ground::FOREIGN;
 use crate::user::Settings;
 
 impl KubeWorld {
@@ -97,9 +98,16 @@ impl KubeWorld {
             let what = format!("{effect}, although the claim of the voter {name} goes with it");
             self.broke(KubeBreak::ClaimLost, what);
         }
-        // The process of a pod that was deleted by force goes on for a while, whatever is done.
-        let own = |p: &Running| p.ordinal == ordinal && p.runs() && !p.ghost;
-        let seen = me.sees_pods_now() && self.pods.values().any(own);
+        // The process of a pod that was deleted by force goes on for a while, whatever is done. And while the API server is
+        // away, nobody hears from a node that a process was started.
+        let before = self.api.pods.view(self.api.now.saturating_sub(GRACE_TICKS));
+        let told = |uid: &String| {
+            before
+                .values()
+                .any(|p| p.metadata.uid.as_ref() == Some(uid) && etcd_runs(p))
+        };
+        let own = |uid, p: &Running| p.ordinal == ordinal && p.runs() && told(uid) && !p.ghost;
+        let seen = me.sees_pods_now() && self.pods.iter().any(|(uid, p)| own(uid, p));
         if voter && serves && *kind != Kind::Set && seen {
             self.judge_stop(ordinal, effect);
         }
@@ -111,6 +119,11 @@ impl KubeWorld {
         let Some(conf) = newest_conf(&self.etcd) else {
             return;
         };
+        // Who trusts only a CA that nobody has any more serves nobody who comes, and mostly is not heard: see `lost_ca`.
+        let refuses = |(a, b): &(Place, Place)| *a == Place(ordinal.0) || *b == Place(ordinal.0);
+        if self.ca_lost && self.etcd.refused.iter().any(refuses) {
+            return;
+        }
         let now = self.api.now;
         let seen = |place: &Place| {
             self.served
@@ -145,15 +158,17 @@ impl KubeWorld {
     fn judge_second_stop(&mut self, ordinal: Ordinal, effect: &Effect, others: &[Place]) {
         let now = self.api.now;
         let back = |place: &Place, at: u64| self.served.get(place).is_some_and(|(since, _)| *since > at);
-        let away = self
-            .stopped
-            .iter()
-            .find(|(place, at)| others.contains(place) && now - **at > GRACE_TICKS && !back(place, **at));
-        if let Some((place, at)) = away.filter(|_| others.len() >= 2) {
+        // A quorum may have agreed that it is none any more, and the leader may have yet to apply that.
+        let agreed = committed_conf(&self.etcd, |cluster| cluster != FOREIGN).unwrap_or_default();
+        let votes = |place: &Place| others.contains(place) && agreed.voters().any(|(_, m)| m.place == *place);
+        let away = self.stopped.iter().find(|(place, (at, stop))| {
+            votes(place) && now - at > GRACE_TICKS && !back(place, *at) && !self.api.is_kept(stop)
+        });
+        if let Some((place, (at, _))) = away.filter(|_| others.len() >= 2) {
             let what = format!("{effect}, although {place:?} was stopped at {at} and has not served since");
             self.broke(KubeBreak::PlannedOutage, what);
         }
-        self.stopped.insert(Place(ordinal.0), now);
+        self.stopped.insert(Place(ordinal.0), (now, effect.clone()));
     }
 
     /// A member is started. While others serve, settings that etcd does not serve with reach one voter only.
@@ -168,7 +183,14 @@ impl KubeWorld {
         let fails = |p: &Running| p.settings == pod.settings && !p.runs() && p.through.is_some() && !p.ghost;
         let mut others = self.pods.values().filter(|p| p.ordinal != pod.ordinal);
         let other = others.find(|p| votes(p.ordinal) && fails(p)).map(|p| p.ordinal);
-        if let Some(other) = other.filter(|_| votes(pod.ordinal) && self.etcd.serving_leader().is_some())
+        // While no quorum answers, what is wanted may be the cure; the go-ahead for that takes a while to be seen.
+        let served = |leader: Place| {
+            self.served
+                .get(&leader)
+                .is_some_and(|(since, _)| self.api.now - since > GRACE_TICKS)
+        };
+        if let Some(other) =
+            other.filter(|_| votes(pod.ordinal) && self.etcd.serving_leader().is_some_and(served))
             && self.knows_what_served()
         {
             let what = format!("{} is started with what {other} does not serve with", pod.name);
@@ -228,7 +250,7 @@ impl KubeWorld {
         });
         let conf = newest_conf(&self.etcd).unwrap_or_default();
         let stay = conf.voters().filter(|(id, m)| self.sound(*id, m.place)).count();
-        let deleted = !self.deleted_by_others.is_empty();
+        let deleted = !self.deleted_by_others.is_empty() || self.stranded;
         reported && deleted && self.etcd.serving_leader().is_none() && stay < quorum(conf.voters().count())
     }
 
@@ -384,4 +406,11 @@ impl KubeWorld {
             )
         })
     }
+}
+
+/// Does etcd run in a pod, as far as the API server knows?
+fn etcd_runs(pod: &Pod) -> bool {
+    let containers = pod.status.as_ref().and_then(|s| s.container_statuses.as_ref());
+    let mut containers = containers.into_iter().flatten();
+    containers.any(|c| c.state.as_ref().is_some_and(|s| s.running.is_some()))
 }

@@ -8,6 +8,7 @@ use quorate_api::crd::EtcdCluster;
 use quorate_core::guard::Guards;
 use quorate_core::model::{Ordinal, Version};
 use quorate_operator::names::Names;
+use quorate_operator::requests::effect::Effect;
 use serde_json::json;
 
 use super::api::Api;
@@ -120,8 +121,8 @@ pub struct KubeWorld {
     pub(super) exits: BTreeMap<Place, &'static str>,
     /// Since when each member serves, and when it last did.
     pub(super) served: BTreeMap<Place, (u64, u64)>,
-    /// Voters that served and were stopped on purpose, and when.
-    pub(super) stopped: BTreeMap<Place, u64>,
+    /// Voters that served and were to be stopped on purpose: when, and by what.
+    pub(super) stopped: BTreeMap<Place, (u64, Effect)>,
     /// Whose etcd crashes until when.
     pub(super) crashing: BTreeMap<Ordinal, u64>,
     /// The API server answers nothing until then.
@@ -144,6 +145,8 @@ pub struct KubeWorld {
     pub(super) retained: BTreeMap<Ordinal, Saved>,
     /// The next claim that is made is bound to one of these.
     pub(super) binds_retained: bool,
+    /// The claims that were bound to what their own member had left.
+    pub(super) bound_again: BTreeSet<String>,
     writes: Writes,
     clusters: Clusters,
     values: u64,
@@ -225,6 +228,7 @@ impl KubeWorld {
             retained: BTreeMap::new(),
             stopped: BTreeMap::new(),
             binds_retained: false,
+            bound_again: BTreeSet::new(),
             writes: Writes::default(),
             clusters: Clusters::default(),
             values: 0,
@@ -300,6 +304,7 @@ impl KubeWorld {
         let mut quiet = 0;
         for tick in 0..HEALED_TICKS_MAX {
             self.delete_foreign_storage();
+            self.bind_empty_volumes();
             self.change_what_fails();
             self.give_company();
             self.delete_all_secrets();

@@ -223,6 +223,32 @@ impl KubeWorld {
         }
     }
 
+    /// The operator leaves data to people that no cluster has on record. Whoever bound a member's own volume again binds an
+    /// empty one instead.
+    pub(in crate::kube) fn bind_empty_volumes(&mut self) {
+        let plan = self.operators.first().and_then(|o| o.plan.as_ref());
+        let blocks = plan.iter().flat_map(|p| &p.blocks);
+        let foreign = blocks.filter(|b| b.reason == BlockReason::ForeignData);
+        for ordinal in foreign.filter_map(|b| b.member).collect::<Vec<_>>() {
+            let name = self.names.member(ordinal).to_string();
+            let claim = self.api.claims.live.get(&name).and_then(|c| c.uid());
+            let Some(claim) = claim.filter(|claim| self.bound_again.remove(claim)) else {
+                continue;
+            };
+            self.put(&Saved {
+                ordinal,
+                claim,
+                record: None,
+                data: Volumes::default(),
+            });
+            self.log.event(
+                "someone",
+                format_args!("binds an empty volume to member {ordinal}"),
+            );
+            self.forget_without_volumes();
+        }
+    }
+
     /// Storage keeps what was on the volume of a claim that goes.
     pub(in crate::kube) fn retain_volume(&mut self, ordinal: Ordinal, claim: &str) {
         let saved = self
@@ -251,7 +277,9 @@ impl KubeWorld {
             volume.record = kept.record.clone();
         }
         let own = kept.ordinal == ordinal;
-        if !own {
+        if own {
+            self.bound_again.insert(claim.to_owned());
+        } else {
             // Who bound it binds an empty one in the end.
             self.exchanged.push(Saved {
                 ordinal,
@@ -300,6 +328,9 @@ impl KubeWorld {
         }
         self.etcd.exchange(place, saved.data.clone());
         let volume = self.volumes.entry(saved.claim.clone()).or_default();
+        if saved.data.is_empty() {
+            *volume = Volume::default();
+        }
         volume.lock = None;
         volume.record = saved.record.clone();
         volume.remains.clear();
