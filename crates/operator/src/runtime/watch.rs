@@ -4,6 +4,7 @@
 //! not ours (all but the resources themselves are chosen by label).
 
 pub mod events;
+mod known;
 pub mod trim;
 
 use std::collections::BTreeMap;
@@ -15,8 +16,6 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::DynamicObject;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource, ResourceExt};
 use quorate_api::crd::{EtcdCluster, EtcdPeer};
@@ -29,18 +28,19 @@ use crate::cluster::upkeep::ClusterObjects;
 use crate::names::{APP_LABEL, LEFT_BEHIND_LABEL, Names};
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
+use crate::runtime::watch::known::{Known, known};
 use crate::runtime::work::WorkKey;
 
 #[derive(Clone)]
 pub struct Watches {
-    clusters: Store<EtcdCluster>,
-    peers: Store<EtcdPeer>,
-    pods: Store<Pod>,
-    claims: Store<PersistentVolumeClaim>,
-    sets: Store<ReplicaSet>,
-    services: Store<Service>,
-    budgets: Store<PodDisruptionBudget>,
-    secrets: Store<Secret>,
+    clusters: Known<EtcdCluster>,
+    peers: Known<EtcdPeer>,
+    pods: Known<Pod>,
+    claims: Known<PersistentVolumeClaim>,
+    sets: Known<ReplicaSet>,
+    services: Known<Service>,
+    budgets: Known<PodDisruptionBudget>,
+    secrets: Known<Secret>,
 }
 
 impl Debug for Watches {
@@ -115,7 +115,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// All objects of a kind.
-    fn watch<K: WatchedKind>(&mut self, wakes: fn(&K) -> Option<WorkKey>) -> Store<K> {
+    fn watch<K: WatchedKind>(&mut self, wakes: fn(&K) -> Option<WorkKey>) -> Known<K> {
         self.watch_trimmed(watcher::Config::default(), trim::any, wakes)
     }
 
@@ -124,7 +124,7 @@ impl Start<'_> {
         &mut self,
         page: Option<u32>,
         trim: fn(&mut DynamicObject),
-    ) -> Store<K> {
+    ) -> Known<K> {
         let ((app, etcd), (_, left_behind)) = (APP_LABEL, LEFT_BEHIND_LABEL);
         let labels = format!("{app} in ({etcd},{left_behind}),{CLUSTER_LABEL}");
         let mut config = watcher::Config::default().labels(&labels);
@@ -139,109 +139,85 @@ impl Start<'_> {
         config: watcher::Config,
         trim: fn(&mut DynamicObject),
         wakes: fn(&K) -> Option<WorkKey>,
-    ) -> Store<K> {
-        let (store, writer) = reflector::store();
-        let stream = events::watch::<K>(self.client, self.namespace, config, trim).reflect(writer);
+    ) -> Known<K> {
+        let (known, mut learner) = known(wakes);
+        let stream = events::watch::<K>(self.client, self.namespace, config, trim);
         let (woken, health) = (self.woken.clone(), self.health.clone());
         let resource = K::plural(&());
         health.expect(&resource);
         self.tasks.spawn(async move {
             let mut stream = std::pin::pin!(stream);
-            // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
+            // Errors are retried by the watch itself, with growing pauses; meanwhile what is known stays as it was.
             while let Some(event) = stream.next().await {
-                match &event {
+                let event = match event {
+                    Ok(event) => event,
                     Err(error) => {
                         if let Some(line) = health.failed(&resource, &error.to_string()) {
                             tracing::warn!(resource = &*resource, "{line}");
                         }
+                        continue;
                     }
-                    // It is about to ask, and knows nothing yet.
-                    Ok(Event::Init) => {}
-                    Ok(event) => {
-                        if let Some(line) = health.well(&resource, matches!(event, Event::InitDone)) {
-                            tracing::info!(resource = &*resource, "{line}");
-                        }
-                    }
-                }
-                let Ok(Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = event
-                else {
-                    continue;
                 };
-                if let Some(key) = wakes(&object) {
+                // At its beginning it is about to ask, and knows nothing yet.
+                if !matches!(event, Event::Init)
+                    && let Some(line) = health.well(&resource, matches!(event, Event::InitDone))
+                {
+                    tracing::info!(resource = &*resource, "{line}");
+                }
+                for key in learner.learn(event) {
                     woken.wake(key);
                 }
             }
         });
-        store
+        known
     }
 }
 
 impl Watches {
     /// Waits until every watch has seen everything there is.
     pub async fn ready(&self) {
-        // An error says that the writer is gone. It goes with its task, which ends with the operator alone.
-        let _ = self.clusters.wait_until_ready().await;
-        let _ = self.peers.wait_until_ready().await;
-        let _ = self.pods.wait_until_ready().await;
-        let _ = self.claims.wait_until_ready().await;
-        let _ = self.sets.wait_until_ready().await;
-        let _ = self.services.wait_until_ready().await;
-        let _ = self.budgets.wait_until_ready().await;
-        let _ = self.secrets.wait_until_ready().await;
+        self.clusters.ready().await;
+        self.peers.ready().await;
+        self.pods.ready().await;
+        self.claims.ready().await;
+        self.sets.ready().await;
+        self.services.ready().await;
+        self.budgets.ready().await;
+        self.secrets.ready().await;
     }
 
     /// All objects that have passes of their own.
     pub fn worked_on(&self) -> Vec<WorkKey> {
-        let clusters = self.clusters.state();
-        let keys = clusters
-            .iter()
-            .filter_map(|c| Some(WorkKey::cluster(&c.namespace()?, &c.name_any())));
-        keys.collect()
+        self.clusters.keys()
     }
 
     pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {
-        self.clusters
-            .get(&ObjectRef::new(&names.cluster).within(&names.namespace))
-    }
-
-    /// The EtcdPeers of a cluster.
-    fn peers(&self, names: &Names) -> Vec<Arc<EtcdPeer>> {
-        let own = |p: &EtcdPeer| p.spec.cluster_name == names.cluster && is_in(p, names);
-        self.peers.state_filter(own)
+        self.clusters.get(&WorkKey::of(names), &names.cluster)
     }
 
     /// The objects of the cluster as a whole.
     pub fn whole(&self, names: &Names) -> ClusterObjects {
-        let services = self.services.state_filter(|s| belongs(s, names));
-        let services = services.iter().map(|s| (s.name_any(), (**s).clone()));
-        let budget = ObjectRef::new(&names.cluster).within(&names.namespace);
+        let key = WorkKey::of(names);
+        let services = self.services.under(&key).into_iter();
         ClusterObjects {
-            services: services.collect(),
-            budget: self.budgets.get(&budget).map(|b| (*b).clone()),
+            services: services.map(|(name, s)| (name, (*s).clone())).collect(),
+            budget: self.budgets.get(&key, &names.cluster).map(|b| (*b).clone()),
         }
     }
 
     /// The Secrets of a cluster whose certificates quorate makes, by name.
     pub fn secrets(&self, names: &Names) -> BTreeMap<String, Arc<Secret>> {
-        let secrets = self.secrets.state_filter(|s| belongs(s, names));
-        secrets.into_iter().map(|s| (s.name_any(), s)).collect()
+        self.secrets.under(&WorkKey::of(names))
     }
 
     /// The objects of its members.
     pub fn seen(&self, names: &Names) -> MemberObjects {
+        let key = WorkKey::of(names);
         MemberObjects {
-            peers: self.peers(names),
-            claims: self.claims.state_filter(|c| belongs(c, names)),
-            sets: self.sets.state_filter(|s| belongs(s, names)),
-            pods: self.pods.state_filter(|p| belongs(p, names)),
+            peers: self.peers.under(&key).into_values().collect(),
+            claims: self.claims.under(&key).into_values().collect(),
+            sets: self.sets.under(&key).into_values().collect(),
+            pods: self.pods.under(&key).into_values().collect(),
         }
     }
-}
-
-fn is_in<K: ResourceExt>(object: &K, names: &Names) -> bool {
-    object.namespace().as_deref() == Some(&names.namespace)
-}
-
-fn belongs<K: ResourceExt>(object: &K, names: &Names) -> bool {
-    is_in(object, names) && object.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
 }

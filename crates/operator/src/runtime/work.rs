@@ -27,6 +27,11 @@ impl WorkKey {
         }
     }
 
+    /// The cluster whose objects are called so.
+    pub fn of(names: &Names) -> WorkKey {
+        WorkKey::cluster(&names.namespace, &names.cluster)
+    }
+
     /// What the objects of a cluster of that name are called.
     pub fn names(&self) -> Names {
         Names::of(&self.namespace, &self.name)
