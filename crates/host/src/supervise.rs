@@ -142,7 +142,13 @@ impl<E: FnMut(Event)> Supervision<E> {
         root.prepare()?;
         let lock = control::lock(&root).await?;
         let stored = Journal::load(&root)?;
-        let manifest = Manifest::open(&path, stored.as_ref().and_then(Journal::manifest))?;
+        let remembered = stored.as_ref().and_then(Journal::manifest);
+        let mut manifest = Manifest::open(&path, remembered)?;
+        // An edit, and not the manifest of another cluster that this root was given by mistake.
+        let former = control::supervisor(root.path())?.map(|supervisor| supervisor.manifest);
+        if let Some(text) = remembered.filter(|_| former.as_deref() == Some(manifest.path())) {
+            manifest.keep_name(text);
+        }
         let cluster = manifest.cluster.clone();
         let journal = match &stored {
             Some(journal) => journal.with(journal.memory.clone().taken_up()),
@@ -209,7 +215,9 @@ impl<E: FnMut(Event)> Supervision<E> {
         }
         supervision.judge_manifest();
         supervision.take_over()?;
-        supervision.certify().await?;
+        if let Err(error) = supervision.certify().await {
+            supervision.begin_without(error)?;
+        }
         Ok(supervision)
     }
 

@@ -115,10 +115,7 @@ impl CertKeeper<'_> {
         let [(layout, clients), (peer_layout, peers)] = self.read(now)?;
         let signer = |cas: &Cas| cas.signer().map(|ca| ca.info().fingerprint);
         let shared = layout != peer_layout && signer(&peers) == signer(&clients);
-        let mut trusted = clients.trusted().join(",");
-        if peers.trusted() != clients.trusted() {
-            trusted = format!("{trusted}|{}", peers.trusted().join(","));
-        }
+        let trusted = digest(&clients.trusted(), &peers.trusted());
         let of_clients = self.rotation("CA", layout, &clients, OVERLAP, now)?;
         // Nobody but members has to take up what changed between them.
         let mut of_peers = self.rotation("peer CA", peer_layout, &peers, Duration::ZERO, now)?;
@@ -130,6 +127,21 @@ impl CertKeeper<'_> {
             problem,
             invalid,
         })
+    }
+
+    /// What quorate connects with, and the fingerprints of all CAs that are trusted, as members were given them: no key of a
+    /// CA is read, and nothing is judged.
+    pub(crate) fn published(&self) -> Result<(Tls, String), Error> {
+        let layout = Layout::new(&self.root.pki());
+        let trusted = |layout: &Layout| -> Result<Vec<String>, Error> {
+            let all = quorate_pki::inspect_all(&layout.ca().cert).map_err(|source| self.failed(source))?;
+            let mut all: Vec<String> = all.iter().map(|ca| ca.fingerprint.to_string()).collect();
+            all.sort();
+            Ok(all)
+        };
+        let (clients, peers) = (trusted(&layout)?, trusted(&peer_cas(&layout))?);
+        let bundle = read(&layout.ca().cert)?;
+        Ok((self.tls(bundle, self.own()?)?, digest(&clients, &peers)))
     }
 
     /// What is wrong with the first certificate in use that is missing, damaged or expired.
@@ -260,7 +272,6 @@ impl CertKeeper<'_> {
     /// The certificate that quorate connects with.
     fn own(&self) -> Result<Identity, Error> {
         let own = own_files(self.root);
-        let read = |path: &Path| std::fs::read(path).map_err(|source| Error::file("read", path, source));
         Ok(Identity {
             cert_pem: read(&own.cert)?,
             key_pem: read(&own.key)?,
@@ -314,6 +325,19 @@ fn lost_key(layout: &Layout) -> String {
          made for a new member; quorate certs rotate leaves out the day",
         layout.ca().key.display()
     )
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::file("read", path, source))
+}
+
+/// What members are restarted for, as [`disjoint`] reads it: one list, if the same CAs are for both.
+fn digest(clients: &[String], peers: &[String]) -> String {
+    let mut digest = clients.join(",");
+    if peers != clients {
+        digest = format!("{digest}|{}", peers.join(","));
+    }
+    digest
 }
 
 /// Where the CAs are that members know each other by: with those for clients, until an earlier quorate's cluster has got a

@@ -23,6 +23,9 @@ const SIZE_MAX: u64 = 1024 * 1024;
 /// A larger one is not remembered, so that nothing can go back to it.
 const REMEMBERED_MAX: usize = 64 * 1024;
 
+/// What a remembered manifest is called in messages.
+const LAST: &str = "the manifest that was last in force";
+
 /// A manifest file and what it last said.
 #[derive(Debug)]
 pub(crate) struct Manifest {
@@ -53,7 +56,7 @@ impl Manifest {
         let stamp = stamp(&path);
         let ((text, cluster, warnings), fault) = match (read(&path), remembered) {
             (Ok(read), _) => (read, None),
-            (Err(error), Some(text)) => match judged(text, "the manifest that was last in force") {
+            (Err(error), Some(text)) => match judged(text, LAST) {
                 Ok((cluster, warnings)) => ((text.to_owned(), cluster, warnings), Some(broken(&error))),
                 Err(_) => return Err(error),
             },
@@ -67,6 +70,17 @@ impl Manifest {
             warnings,
             fault,
         })
+    }
+
+    /// Where it gives the cluster another name than the manifest that is `remembered`, that stays in force.
+    pub(crate) fn keep_name(&mut self, remembered: &str) {
+        let Ok((cluster, warnings)) = judged(remembered, LAST) else {
+            return;
+        };
+        if cluster.name != self.cluster.name {
+            self.fault = Some(renamed(&self.path, &cluster, &self.cluster));
+            (self.cluster, self.text, self.warnings) = (cluster, remembered.to_owned(), warnings);
+        }
     }
 
     /// While the file is not in force nothing is changed, and what is lost is healed by the last good one.
@@ -90,12 +104,7 @@ impl Manifest {
         self.stamp = stamp;
         match read(&self.path) {
             Ok((_, cluster, _)) if cluster.name != self.cluster.name => {
-                let (old, new) = (&self.cluster.name, &cluster.name);
-                self.fault = Some(format!(
-                    "{}: the name was changed from {old} to {new}; a cluster keeps its name, so the former manifest \
-                     stays in force",
-                    self.path.display()
-                ));
+                self.fault = Some(renamed(&self.path, &self.cluster, &cluster));
             }
             Ok((text, cluster, warnings)) => {
                 (self.text, self.cluster) = (text, cluster);
@@ -106,6 +115,16 @@ impl Manifest {
         }
         true
     }
+}
+
+/// The same where it is another cluster's.
+fn renamed(path: &Path, from: &Cluster, to: &Cluster) -> String {
+    format!(
+        "{}: the name was changed from {} to {}; a cluster keeps its name, so the former manifest stays in force",
+        path.display(),
+        from.name,
+        to.name
+    )
 }
 
 /// Why the file as it is now is not in force.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_client::{Address, Port, prove};
+use quorate_client::{Address, Port, Tls, prove};
 use quorate_core::memory::Mark;
 use quorate_core::model::{Frozen, MemberName, Ordinal};
 use quorate_core::reason::BlockReason;
@@ -105,10 +105,35 @@ impl<E: FnMut(Event)> Supervision<E> {
         self.rotating = prepared.rotates();
         self.problems.certificates = prepared.problem.map(wrong).into_iter().collect();
         self.cert_faults.invalid = prepared.invalid;
-        self.ground.clients.renew(Some(prepared.tls));
-        self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, &prepared.trusted);
-        self.ground.trusted = prepared.trusted;
+        self.trust(prepared.tls, prepared.trusted);
         Ok(())
+    }
+
+    /// A supervisor that begins while they cannot be brought up to date: members that have certificates are looked after all
+    /// the same.
+    pub(super) fn begin_without(&mut self, error: Error) -> Result<(), Error> {
+        let root = self.ground.root.clone();
+        let keeper = CertKeeper {
+            root: &root,
+            cluster: &self.ground.cluster.name,
+            members: &[],
+            started: &[],
+            may: CertPolicy::Freeze,
+        };
+        match keeper.published() {
+            Ok((tls, trusted)) if self.ground.journal.memory.bootstrap.is_some() => {
+                self.trust(tls, trusted);
+                self.cert_faults.failed = Some(error.chain());
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn trust(&mut self, tls: Tls, trusted: String) {
+        self.ground.clients.renew(Some(tls));
+        self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, &trusted);
+        self.ground.trusted = trusted;
     }
 
     /// Has every member that was started proven at this port what this stage of a rotation is for?

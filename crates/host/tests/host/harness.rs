@@ -103,13 +103,21 @@ impl Place {
 
     /// A supervisor of this root that prefers this etcd.
     pub fn up_with(&self, etcd: Option<PathBuf>) -> Up {
-        self.supervise(etcd, |_| {})
+        let options = self.options();
+        self.supervise(Options { etcd, ..options }, |_| {})
+    }
+
+    /// A supervisor of this root by this manifest.
+    pub fn up_by(&self, manifest: &Path) -> Up {
+        let manifest = Some(manifest.to_owned());
+        let options = self.options();
+        self.supervise(Options { manifest, ..options }, |_| {})
     }
 
     /// A supervisor of this root that does nothing more once all of `replicas` members were started.
     pub fn up_paused_after_start(&self, replicas: usize) -> Up {
         let (root, mut started) = (self.root().to_owned(), 0);
-        self.supervise(None, move |line| {
+        self.supervise(self.options(), move |line| {
             if !line.starts_with("start ") {
                 return;
             }
@@ -121,7 +129,7 @@ impl Place {
     }
 
     /// `hear` gets each line as it is reported, before the supervisor goes on.
-    fn supervise(&self, etcd: Option<PathBuf>, mut hear: impl FnMut(&str) + Send + 'static) -> Up {
+    fn supervise(&self, options: Options, mut hear: impl FnMut(&str) + Send + 'static) -> Up {
         let (stop, stopped) = oneshot::channel::<()>();
         let lines = Arc::clone(&self.lines);
         let began = Instant::now();
@@ -141,14 +149,7 @@ impl Place {
             let _ = stopped.await;
         };
         Up {
-            task: tokio::spawn(supervise::run(
-                Options {
-                    etcd,
-                    ..self.options()
-                },
-                events,
-                shutdown,
-            )),
+            task: tokio::spawn(supervise::run(options, events, shutdown)),
             stop: Some(stop),
         }
     }

@@ -42,18 +42,32 @@ fn data_without_a_journal_is_not_bootstrapped_over() {
 }
 
 #[test]
-fn another_clusters_manifest_is_refused() {
+fn another_clusters_manifest_is_refused_and_an_edited_name_is_not_taken() {
     run(async {
         let place = Place::new(1, &newest());
         let up = place.up();
         place.until_ready().await;
         up.down().await;
-        place.edit_manifest("name: t", "name: other");
-        let error = place.up().failure().await;
+        let other = place.root().join("other.yaml");
+        let text = std::fs::read_to_string(place.root().join("cluster.yaml")).unwrap();
+        std::fs::write(&other, text.replace("name: t", "name: other")).unwrap();
+        let error = place.up_by(&other).failure().await;
         assert!(
             matches!(error, Error::OtherCluster { .. }) && error.exit_code() == 3,
             "{error}"
         );
+        // The manifest that the root was run by until now.
+        place.edit_manifest("name: t", "name: other");
+        let up = place.up();
+        let blocked = place.until("blocked, and served", |s| {
+            let block = s.blocks.iter().find(|b| b.reason == "Invalid");
+            block.is_some() && s.members[0].healthy
+        });
+        let blocks = blocked.await.blocks;
+        assert!(blocks[0].detail.contains("changed from t to other"), "{blocks:?}");
+        place.edit_manifest("name: other", "name: t");
+        place.until_ready().await;
+        up.down().await;
     });
 }
 

@@ -254,6 +254,29 @@ fn a_pause_holds_while_certificates_cannot_be_kept() {
 }
 
 #[test]
+fn a_supervisor_that_begins_without_a_readable_key_looks_after_the_members() {
+    run(async {
+        let place = Place::new(1, &newest());
+        let up = place.up();
+        place.until_ready().await;
+        up.down().await;
+        let (key, kept) = (place.root().join("pki/ca.key"), place.root().join("kept.key"));
+        fs::rename(&key, &kept).unwrap();
+        fs::create_dir(&key).unwrap();
+        let up = place.up();
+        let served = |s: &Status| blocked_by(s, "Certificates") && s.members[0].healthy;
+        let shown = place.until("blocked, and served", served).await;
+        kill(shown.members[0].pid.unwrap());
+        let healed = |s: &Status| served(s) && pids(s) != pids(&shown);
+        place.until("healed", healed).await;
+        fs::remove_dir(&key).unwrap();
+        fs::rename(&kept, &key).unwrap();
+        place.until_ready().await;
+        up.down().await;
+    });
+}
+
+#[test]
 fn a_dead_process_that_nobody_may_start_again_is_dead() {
     run(async {
         let place = Place::new(1, &newest());
