@@ -202,13 +202,25 @@ async fn look_after(
                 frozen = frozen.or_else(|| kept.until_written(&requests));
                 (material, first) = (Some(ready), requests);
             }
+            TlsState::Pending(requests)
+                if before.bootstrap.is_some()
+                    && let Some(refused) = kept.until_written(&requests) =>
+            {
+                (first, unasked) = (requests, true);
+                frozen = Some(certificates_wrong(
+                    &format!("{}{UNASKED}", refused.detail),
+                    frozen,
+                ));
+            }
             TlsState::Pending(requests) => {
                 let asks = !cluster.paused && !requests.effects.is_empty();
                 if !show_pending(driver, &resource, (cluster.paused, asks), kept).await? {
                     return Ok(Some(SOONEST));
                 }
                 if asks {
-                    ask(driver, Some(&resource), requests).await?;
+                    let asked = ask(driver, Some(&resource), requests).await;
+                    kept.wrote_secrets(asked.as_ref().err(), &names.cluster);
+                    asked?;
                 }
                 kept.trouble = ApiFailures::default();
                 return Ok(Some(if cluster.paused { AT_REST } else { SOONEST }));

@@ -394,6 +394,27 @@ async fn an_operator_that_never_saw_the_users_secret_heals_without_it_and_says_t
 }
 
 #[tokio::test]
+async fn while_lost_secrets_are_refused_members_are_healed_without_them() {
+    let (mut driver, mut kept) = (taken_up(), PassCache::default());
+    (driver.lacks, driver.secrets_refused) = (Some(Lacks::FirstSecrets), true);
+    for round in 0..3 {
+        let (result, asked) = driver.pass(&mut kept).await;
+        assert_eq!(
+            result.unwrap_err().message(),
+            "create Secret c-ca: exceeded quota: secrets"
+        );
+        let healed = asked.iter().any(|a| a == "annotate Pod c-0-abcde");
+        // In the pass that learns of it they may come within a moment.
+        assert_eq!(healed, round > 0, "{asked:?}");
+        assert_eq!(kept.has_decided(), round > 0, "a plan was made");
+    }
+    let blocked = driver.condition("Blocked");
+    assert_eq!((&*blocked.status, &*blocked.reason), ("True", "Certificates"));
+    assert!(blocked.message.contains("exceeded quota"), "{}", blocked.message);
+    assert_eq!(driver.condition("Quorate").status, "Unknown");
+}
+
+#[tokio::test]
 async fn nothing_is_begun_without_the_users_secret() {
     let (mut driver, mut kept) = (taken_up(), PassCache::default());
     (driver.status, driver.seen) = (None, MemberObjects::default());
