@@ -67,12 +67,12 @@ pub fn start(
     Watches {
         clusters: start.watch(|c: &EtcdCluster| Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))),
         peers: start.watch(|p: &EtcdPeer| Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))),
-        pods: start.watch_labelled(None, trim::pod),
-        claims: start.watch_labelled(None, trim::labelled),
-        sets: start.watch_labelled(None, trim::set),
-        services: start.watch_labelled(None, trim::labelled),
-        budgets: start.watch_labelled(None, trim::labelled),
-        secrets: start.watch_labelled(Some(trim::SECRETS_PAGE), trim::secret),
+        pods: start.watch_labelled(trim::PAGE, trim::pod),
+        claims: start.watch_labelled(trim::PAGE, trim::labelled),
+        sets: start.watch_labelled(trim::PAGE, trim::set),
+        services: start.watch_labelled(trim::PAGE, trim::labelled),
+        budgets: start.watch_labelled(trim::PAGE, trim::labelled),
+        secrets: start.watch_labelled(trim::SECRETS_PAGE, trim::secret),
     }
 }
 
@@ -116,21 +116,15 @@ struct Start<'a> {
 impl Start<'_> {
     /// All objects of a kind.
     fn watch<K: WatchedKind>(&mut self, wakes: fn(&K) -> Option<WorkKey>) -> Known<K> {
-        self.watch_trimmed(watcher::Config::default(), trim::any, wakes)
+        let config = watcher::Config::default().page_size(trim::PAGE);
+        self.watch_trimmed(config, trim::any, wakes)
     }
 
     /// Those of a kind that are ours by their labels.
-    fn watch_labelled<K: WatchedKind>(
-        &mut self,
-        page: Option<u32>,
-        trim: fn(&mut DynamicObject),
-    ) -> Known<K> {
+    fn watch_labelled<K: WatchedKind>(&mut self, page: u32, trim: fn(&mut DynamicObject)) -> Known<K> {
         let ((app, etcd), (_, left_behind)) = (APP_LABEL, LEFT_BEHIND_LABEL);
         let labels = format!("{app} in ({etcd},{left_behind}),{CLUSTER_LABEL}");
-        let mut config = watcher::Config::default().labels(&labels);
-        if let Some(page) = page {
-            config = config.page_size(page);
-        }
+        let config = watcher::Config::default().labels(&labels).page_size(page);
         self.watch_trimmed(config, trim, labelled)
     }
 

@@ -20,6 +20,9 @@ const COMMON: &str = "app.kubernetes.io/";
 const LABELLED_MAX: usize = 64 * 1024;
 /// The data of one Secret that is kept, in base64: two pairs and two bundles of CAs take a fifth of it.
 const SECRET_MAX: usize = 64 * 1024;
+/// Objects in a page of a list. A page is plain data, many times as large as what is kept of it, and there is one of each
+/// kind at a time; what it took stays the process's.
+pub const PAGE: u32 = 50;
 /// Secrets in a page of a list. The API server stores at most one and a half million bytes of each.
 pub const SECRETS_PAGE: u32 = 16;
 
