@@ -207,7 +207,7 @@ fn a_ca_whose_files_are_lost_is_replaced_in_stages() {
                 // Without this each stage lasts a day, for clients.
                 request_rotation(&place.root().join("pki"), SystemTime::now()).unwrap();
                 finished(&place, &former, &before).await;
-                assert!(!reported(&place.status()));
+                place.until("reported no longer", |s| !reported(s)).await;
             })
             .await;
             up.down().await;
