@@ -12,3 +12,4 @@ mod repairing;
 mod resizing;
 mod rolling;
 mod starting;
+mod storage;
