@@ -2,9 +2,9 @@
 //! others.
 //!
 //! In: the events of a watch. Out: the objects under a key, and the keys that something happened to. Never: half of a list;
-//! until a new one is whole the former holds.
+//! until a new one is whole the former holds, and nobody is woken for what cannot be seen yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use kube::runtime::watcher::Event;
@@ -88,17 +88,19 @@ impl<K: Resource<DynamicType = ()>> Learner<K> {
         match event {
             Event::Init => self.listing = BTreeMap::new(),
             Event::InitApply(object) => {
-                let Some(key) = (self.key_of)(&object) else {
-                    return Vec::new();
-                };
-                let listed = self.listing.entry(key.clone()).or_default();
-                listed.insert(object.name_any(), Arc::new(object));
-                return vec![key];
+                if let Some(key) = (self.key_of)(&object) {
+                    let listed = self.listing.entry(key).or_default();
+                    listed.insert(object.name_any(), Arc::new(object));
+                }
             }
             Event::InitDone => {
                 let whole = std::mem::take(&mut self.listing);
-                *self.objects.write().unwrap_or_else(PoisonError::into_inner) = whole;
+                let mut woken: BTreeSet<WorkKey> = whole.keys().cloned().collect();
+                let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+                // Those that went while nobody watched.
+                woken.extend(std::mem::replace(&mut *objects, whole).into_keys());
                 self.listed.send_replace(true);
+                return woken.into_iter().collect();
             }
             Event::Apply(object) => return self.change(object, true),
             Event::Delete(object) => return self.change(object, false),
@@ -202,18 +204,27 @@ mod tests {
     #[tokio::test]
     async fn a_list_replaces_the_former_when_it_is_whole() {
         let (known, mut learner) = known(key_of);
+        let key = |cluster| WorkKey::cluster("n", cluster);
         learner.learn(Event::Init);
-        learner.learn(Event::InitApply(service("n", "a", Some("c"), 1)));
-        assert_eq!(names(&known, "c"), [""; 0]);
-        learner.learn(Event::InitDone);
+        let woken = learner.learn(Event::InitApply(service("n", "a", Some("c"), 1)));
+        assert_eq!(
+            (woken, names(&known, "c")),
+            (vec![], vec![]),
+            "it cannot be seen yet"
+        );
+        assert_eq!(learner.learn(Event::InitDone), [key("c")]);
         known.ready().await;
         assert_eq!(names(&known, "c"), ["a"]);
         learner.learn(Event::Init);
-        learner.learn(Event::InitApply(service("n", "b", Some("c"), 1)));
+        learner.learn(Event::InitApply(service("n", "b", Some("d"), 1)));
         assert_eq!(names(&known, "c"), ["a"]);
+        let woken = learner.learn(Event::InitDone);
+        assert_eq!(woken, [key("c"), key("d")], "the one that went, and the new one");
+        learner.learn(Event::Init);
+        learner.learn(Event::InitApply(service("n", "e", Some("e"), 1)));
         // That list was cut short, and is begun again.
         learner.learn(Event::Init);
-        learner.learn(Event::InitDone);
+        assert_eq!(learner.learn(Event::InitDone), [key("d")]);
         assert_eq!(known.keys(), []);
     }
 }
