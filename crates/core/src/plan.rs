@@ -62,6 +62,8 @@ pub mod pace {
     pub const SILENT: Duration = Duration::from_secs(2);
     /// The first member that is restarted for a lost CA has this long to start before the next is tried.
     pub const LOST_CA: Duration = Duration::from_secs(60);
+    /// Once it answers, it has this long from its start to hear the others. They may serve, and not be heard by quorate alone.
+    pub const HEARS_OTHERS: Duration = Duration::from_secs(10);
     /// A member that was restarted for a change and does not serve for this long is taken back. It may have to load a
     /// large database, or an image.
     pub const COME_UP: Duration = Duration::from_secs(300);

@@ -2,8 +2,8 @@
 
 use super::{Case, Violation, majority, recent, refuse, voters_but};
 use crate::memory::Mark;
-use crate::model::{MemberId, Ordinal, Process, Resize, Volume};
-use crate::plan::{Step, WriteBefore};
+use crate::model::{MemberId, Ordinal, Process, Resize, SlotView, Volume};
+use crate::plan::{Step, WriteBefore, pace};
 
 pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
     let stopped: Vec<(Ordinal, MemberId)> = case
@@ -128,12 +128,8 @@ fn growth(case: Case<'_>, found: &mut Vec<Violation>) {
 }
 
 /// Without a quorum only a member is stopped that cannot be part of one: it trusts nothing but a lost CA, and is to be
-/// given another. More than one only after one has shown that it starts with that.
+/// given another. More than one only after one has shown that it starts with that, and has had the time to hear them.
 fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
-    let runs_with = |ordinal: &Ordinal| match &case.observed.slots.get(ordinal)?.process {
-        Process::Running { config, .. } => Some(config),
-        _ => None,
-    };
     let stops = case.plan.steps.iter().filter_map(|step| match step {
         Step::Stop { ordinal, .. } => Some(*ordinal),
         _ => None,
@@ -154,13 +150,17 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
             "a member restarted for a lost CA while the cluster is paused",
         );
     }
-    let shown = |ordinal: &Ordinal| {
-        !case.observed.lost_ca.contains(ordinal)
-            && runs_with(ordinal).is_some_and(|c| c == case.spec.config_of(*ordinal))
+    let shown = |(ordinal, view): (&Ordinal, &SlotView)| match &view.process {
+        Process::Running { config, since, .. } => {
+            !case.observed.lost_ca.contains(ordinal)
+                && config == case.spec.config_of(*ordinal)
+                && (*since > case.now || case.now - *since >= pace::HEARS_OTHERS)
+        }
+        _ => false,
     };
-    if stops.len() > 1 && !case.observed.slots.keys().any(shown) {
+    if stops.len() > 1 && !case.observed.slots.iter().any(shown) {
         let what = format!(
-            "{} members restarted for a lost CA before one has started",
+            "{} members restarted for a lost CA before one has started and heard nobody",
             stops.len()
         );
         refuse(found, 17, what);

@@ -1,9 +1,11 @@
 //! Members that trust a CA which is lost: who may be stopped, and what is planned.
 
+use std::time::Duration;
+
 use super::broken;
 use crate::model::*;
 use crate::plan::tests::fixture::{Fixture, o};
-use crate::plan::{Block, BlockReason, Plan, Step, WaitReason};
+use crate::plan::{Block, BlockReason, Plan, Step, WaitReason, pace};
 
 /// Three members that run with another configuration, trust a lost CA and do not answer.
 fn all_trust_a_lost_ca() -> Fixture {
@@ -58,6 +60,33 @@ fn without_a_quorum_only_members_of_a_lost_ca_are_stopped_and_one_first() {
     assert_eq!(plan.steps, [stop(&shown, 0), stop(&shown, 1)]);
     let (plan, _) = crate::plan(&paused.spec, &paused.observed, &paused.memory, paused.now);
     assert_eq!(plan.steps, []);
+}
+
+/// Where only the CA for clients is lost, the others serve, and are heard through it within moments.
+#[test]
+fn the_others_are_not_stopped_before_one_has_had_the_time_to_hear_them() {
+    for answers in [true, false] {
+        let mut f = all_trust_a_lost_ca();
+        f.observed.lost_ca.remove(&o(2));
+        let (wanted, now) = (f.spec.config.clone(), f.now);
+        if let Process::Running { config, since, .. } = &mut f.view(2).process {
+            (*config, *since) = (wanted, now);
+        }
+        if answers {
+            f.view(2).status = Fixture::healthy(3).view(2).status.clone();
+        }
+        assert_eq!(broken(&f, vec![stop(&f, 1), stop(&f, 0)], |_| {}), [17]);
+        assert_eq!(f.plan().steps, []);
+        let pause = if answers {
+            pace::HEARS_OTHERS
+        } else {
+            pace::LOST_CA
+        };
+        f.later(pause - Duration::from_secs(1));
+        assert_eq!(f.plan().steps, []);
+        f.later(Duration::from_secs(1));
+        assert_eq!(f.plan().steps, [stop(&f, 0), stop(&f, 1)]);
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! lost, members still reach each other, and a quorum is seen through those that were restarted: the others follow one by
 //! one.
 //!
-//! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted; of one whose
-//! volume goes with its process.
+//! Never: a stop of a member that answers; of more than one before one has shown that it starts as wanted, and hears no
+//! quorum; of one whose volume goes with its process.
 
 use crate::guard::Counted;
 use crate::model::{MemberId, Ordinal, Process, Time};
@@ -13,8 +13,8 @@ use crate::plan::pass::{Known, Pass};
 use crate::plan::{Step, WaitReason, pace};
 
 impl Pass<'_> {
-    /// While no quorum answers: restarts one of them, and all others once that one runs as wanted. The data of one whose
-    /// volume goes with its process may be needed: it is replaced when the others serve, or left to people.
+    /// While no quorum answers: restarts one of them, and all others once that one runs as wanted and does not hear them. The
+    /// data of one whose volume goes with its process may be needed: it is replaced when the others serve, or left to people.
     pub fn restart_after_lost_ca(&mut self) {
         let ordinals = self.ordinals().into_iter();
         let all = ordinals.filter_map(|ordinal| Some((ordinal, self.trusts_lost_ca(ordinal)?)));
@@ -23,10 +23,13 @@ impl Pass<'_> {
         let Some(first) = lost.last().copied() else {
             return;
         };
-        let mut others = self.ordinals().into_iter();
-        if others.any(|o| self.runs_as_wanted(o) && !self.observed.lost_ca.contains(&o)) {
-            for (ordinal, since) in lost {
-                self.step(Step::Stop { ordinal, since });
+        let others = self.ordinals().into_iter();
+        let mut shown = others.filter_map(|o| self.shows_new_ca(o)).peekable();
+        if shown.peek().is_some() {
+            if shown.any(|hears_nobody| hears_nobody) {
+                for (ordinal, since) in lost {
+                    self.step(Step::Stop { ordinal, since });
+                }
             }
             return;
         }
@@ -36,6 +39,20 @@ impl Pass<'_> {
         }
         let (ordinal, since) = first;
         self.disturb_and_stop(ordinal, since, false);
+    }
+
+    /// Of one that runs as wanted, with a CA that is there: whether it has had the time to hear the others.
+    fn shows_new_ca(&self, ordinal: Ordinal) -> Option<bool> {
+        let view = self.view(ordinal)?;
+        let Process::Running { since, .. } = view.process else {
+            return None;
+        };
+        let pause = match view.status {
+            Some(_) => pace::HEARS_OTHERS,
+            None => pace::LOST_CA,
+        };
+        let shown = self.runs_as_wanted(ordinal) && !self.observed.lost_ca.contains(&ordinal);
+        shown.then(|| self.elapsed(since) >= pause)
     }
 
     fn report_lost_ca(&mut self, restarted: &[(Ordinal, Time)], kept: &[(Ordinal, Time)]) {
