@@ -43,7 +43,10 @@ impl Pass<'_> {
             );
             return None;
         };
-        if let Some(why) = &view.cannot_start {
+        // What keeps a former process from starting says nothing of one that is started as something else.
+        let setup = self.spec.setup_of(ordinal);
+        let other = view.made_for.as_ref().is_some_and(|made_for| *made_for != setup);
+        if let Some(why) = view.cannot_start.as_ref().filter(|_| !other) {
             self.block(
                 BlockReason::CannotStart,
                 Some(ordinal),
@@ -53,7 +56,10 @@ impl Pass<'_> {
         }
         // A place is not taken away from a process.
         match view.process {
-            Process::Running { .. } => return self.leave_to_people(ordinal),
+            Process::Running { .. } => {
+                let left = "a process of a cluster that is not on record runs in";
+                return self.leave_to_people(ordinal, left, "end it, and move its data away");
+            }
             Process::Stopping => {
                 self.wait(
                     WaitReason::MemberStopping,
@@ -64,7 +70,7 @@ impl Pass<'_> {
             }
             Process::Stopped { .. } => {}
         }
-        if !self.placed(ordinal, &self.spec.setup_of(ordinal)) {
+        if !self.placed(ordinal, &setup) {
             return None;
         }
         if view.volume == Volume::Unknown {
@@ -76,15 +82,16 @@ impl Pass<'_> {
             return None;
         }
         if view.volume != Volume::Empty || !view.leftovers.is_empty() {
-            return self.leave_to_people(ordinal);
+            let left = "data of a cluster that is not on record lies in";
+            return self.leave_to_people(ordinal, left, "move it away");
         }
         Some(view.peer_url.clone())
     }
 
-    fn leave_to_people(&mut self, ordinal: Ordinal) -> Option<PeerUrl> {
+    fn leave_to_people(&mut self, ordinal: Ordinal, left: &str, do_so: &str) -> Option<PeerUrl> {
         let name = self.spec.member_name(ordinal);
         let detail = format!(
-            "the place of {name} holds data of a cluster that is not on record; it was left as it is"
+            "{left} the place of {name}; it is left as it is: {do_so}, or bring back what remembers that cluster"
         );
         self.block(BlockReason::ForeignData, Some(ordinal), detail);
         None

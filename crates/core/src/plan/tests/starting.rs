@@ -60,6 +60,18 @@ fn a_place_where_a_process_runs_is_not_taken_away_to_begin() {
     }
 }
 
+/// The limit was raised as the block asked.
+#[test]
+fn what_kept_a_former_process_from_starting_does_not_keep_a_cluster_from_beginning() {
+    let mut f = Fixture::empty(3);
+    f.view(1).cannot_start = Some("it needs more memory".to_owned());
+    f.view(1).made_for = Some(f.spec.setup_of(o(1)));
+    let plan = f.plan();
+    assert_eq!((plan.steps.len(), reasons(&plan)), (0, vec!["CannotStart"]));
+    f.spec.config = "more memory".to_owned();
+    assert_eq!(f.steps(), ["take the place of member 1 away"]);
+}
+
 #[test]
 fn a_first_start_that_provably_never_ran_is_repeated_with_the_same_token() {
     let mut f = Fixture::empty(3);
