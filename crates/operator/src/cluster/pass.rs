@@ -171,9 +171,12 @@ pub fn recalled(cluster: &Cluster, names: &Names, objects: &Objects) -> Memory {
 }
 
 /// What is remembered, with the present generation of each volume whose claim lost its record: nobody but the volume knows
-/// it then. Without this its member would be taken for one whose data is gone.
+/// it then. Without this its member would be taken for one whose data is gone. Before a cluster begins nothing is anybody's.
 #[must_use]
 pub fn with_own_generations(mut memory: Memory, names: &Names, objects: &Objects) -> Memory {
+    if memory.bootstrap.is_none() {
+        return memory;
+    }
     let cluster = memory.cluster;
     for (ordinal, objects) in &objects.slots {
         let slot = memory.slot(*ordinal);

@@ -19,7 +19,7 @@ use crate::cluster::observe::gather::bytes;
 use crate::cluster::observe::pod_state::{PodState, Stage, UNSCHEDULED, is_full, is_starved};
 use crate::cluster::record::VolumeRecord;
 use crate::cluster::resources::TemplateResources;
-use crate::names::Names;
+use crate::names::{Names, VOLUME_ANNOTATION};
 
 /// After this long a pod that was refused is recreated, so that it looks again. If it seems to be of the future by as much,
 /// the operator's clock was set back: nobody waits until that has caught up.
@@ -218,19 +218,20 @@ impl SlotObjects {
         let known = slot.mark == Mark::Started && slot.member.is_some() && memory.cluster.is_some();
         let foreign = self.foreign(names, ordinal);
         let stale = self.stale(memory, ordinal);
+        let unrecorded = self.unrecorded();
+        let unrecorded = unrecorded.filter(|(report, _)| report.generation == slot.generation);
+        let kept = unrecorded.filter(|_| memory.bootstrap.is_none());
         let (process, place) = match self.process(slot.generation, known, now) {
             // The gate refuses it; another pod would find the same.
-            (Process::Stopped { .. }, _) if foreign.is_some() || stale.is_some() => {
+            (Process::Stopped { .. }, _) if foreign.is_some() || stale.is_some() || kept.is_some() => {
                 (Process::Stopped { last: None }, Place::Ready)
             }
             // What lies in that generation says nothing; in the gate's words.
-            (Process::Stopped { .. }, _)
-                if let Some((report, newest)) = self.unrecorded()
-                    && report.generation == slot.generation =>
-            {
+            (Process::Stopped { .. }, _) if let Some((report, newest)) = unrecorded => {
                 let why = format!(
-                    "its pod is for {}, and the volume has gone on to {newest}; the claim lost the record of that, and the \
-                     volume does not say that it belongs to {}",
+                    "its pod is for {}, and the volume has gone on to {newest}; its claim does not say so, and the volume \
+                     does not say that it belongs to {}; write the annotation {VOLUME_ANNOTATION} on the claim as it was, \
+                     or bind an empty volume to it",
                     report.generation,
                     names.member(ordinal)
                 );
@@ -248,6 +249,10 @@ impl SlotObjects {
                 owner_exists: self.owner_exists,
             },
             (_, Process::Stopped { .. }) if let Some(volume) = stale => volume,
+            // Storage kept it from a former cluster.
+            (_, Process::Stopped { .. }) if let Some((_, newest)) = kept => Volume::Damaged {
+                why: format!("it has gone on to {newest}"),
+            },
             (Some(report), _) => report.volume(),
             // It has crashed since it was looked at. That its data is gone is found out by the next look.
             (None, Process::Stopped { last: Some(_) }) => {

@@ -1,5 +1,5 @@
-use quorate_core::memory::Slot;
-use quorate_core::model::{ClusterId, MemberId, Progress};
+use quorate_core::memory::{Bootstrap, Slot};
+use quorate_core::model::{ClusterId, MemberId, Progress, Token};
 use quorate_pod::contract::{Found, IDENTITY_GONE};
 use serde_json::{Value, json};
 
@@ -382,7 +382,13 @@ fn a_volume_that_has_gone_on_is_not_called_empty_where_its_claim_lost_the_record
         slot
     };
     let recalled = || {
-        let mut memory = Memory::default();
+        let mut memory = Memory {
+            bootstrap: Some(Bootstrap {
+                token: Token("token".to_owned()),
+                members: BTreeMap::new(),
+            }),
+            ..Memory::default()
+        };
         memory.slots.entry(Ordinal(0)).or_default().mark = Mark::Started;
         memory
     };
@@ -406,9 +412,18 @@ fn a_volume_that_has_gone_on_is_not_called_empty_where_its_claim_lost_the_record
     unseen.mark = Mark::Never;
     let slot = objects.slots.get_mut(&Ordinal(0)).unwrap();
     slot.claim.as_mut().unwrap().record = Some(unseen);
-    let forgotten = crate::cluster::pass::with_own_generations(Memory::default(), &names(), &objects);
-    assert_eq!(forgotten.slot(Ordinal(0)).generation, Generation(2));
-    assert_eq!(forgotten.slot(Ordinal(0)).mark, Mark::Never);
+    let retained = slot.clone();
+    let mut memory = recalled();
+    memory.slots.clear();
+    let grown = crate::cluster::pass::with_own_generations(memory, &names(), &objects);
+    assert_eq!(grown.slot(Ordinal(0)).generation, Generation(2));
+    assert_eq!(grown.slot(Ordinal(0)).mark, Mark::Never);
+    // Where nothing is remembered at all it is a former cluster's: no pod is made for it, and people decide.
+    let nothing = crate::cluster::pass::with_own_generations(Memory::default(), &names(), &objects);
+    assert_eq!(nothing, Memory::default());
+    let seen = view(&retained, &nothing);
+    assert_eq!(seen.place, Place::Ready);
+    assert!(matches!(seen.volume, Volume::Damaged { .. }), "{seen:?}");
     // It does not say that: nothing is concluded, and the gate's words are reported.
     let unknown = gone_on(None);
     assert_eq!(unknown.own_generation(&names(), Ordinal(0), false), None);
