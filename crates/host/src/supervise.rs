@@ -264,7 +264,7 @@ impl<E: FnMut(Event)> Supervision<E> {
         // sleeps, so the clock counts too.
         let now = now().max(observed.at + began.elapsed());
         self.spec.fallback = self.ground.fallback(self.spec.manifest.as_deref()).map(|f| f.1);
-        self.spec.frozen = self.manifest.frozen().or_else(|| self.cert_faults.frozen());
+        self.spec.frozen = self.cert_faults.frozen(self.manifest.frozen());
         let Decision { mut plan, memory } = decide(&self.spec, &observed, &self.ground.journal.memory, now);
         let named = |ordinal| self.ground.name(ordinal);
         event_log::standing(&self.spec.name, named, &plan, &mut self.standing);

@@ -56,6 +56,17 @@ pub struct Frozen {
     pub detail: String,
 }
 
+impl Frozen {
+    /// The same, with what else is not as it should be.
+    #[must_use]
+    pub fn besides(mut self, other: Option<Frozen>) -> Frozen {
+        if let Some(other) = other {
+            self.detail = format!("{}; {}", self.detail, other.detail);
+        }
+        self
+    }
+}
+
 impl Spec {
     /// The name of the member at `ordinal`.
     pub fn member_name(&self, ordinal: Ordinal) -> MemberName {

@@ -130,18 +130,25 @@ impl CertKeeper<'_> {
     }
 
     /// What quorate connects with, and the fingerprints of all CAs that are trusted, as members were given them: no key of a
-    /// CA is read, and nothing is judged.
-    pub(crate) fn published(&self) -> Result<(Tls, String), Error> {
+    /// CA is read. Nothing, if other CAs were put in their place: only what reads the keys can tell what that is for.
+    pub(crate) fn published(&self) -> Result<Option<(Tls, String)>, Error> {
         let layout = Layout::new(&self.root.pki());
-        let trusted = |layout: &Layout| -> Result<Vec<String>, Error> {
-            let all = quorate_pki::inspect_all(&layout.ca().cert).map_err(|source| self.failed(source))?;
+        let read_all = |path: &Path| -> Result<Vec<String>, Error> {
+            let all = quorate_pki::inspect_all(path).map_err(|source| self.failed(source))?;
             let mut all: Vec<String> = all.iter().map(|ca| ca.fingerprint.to_string()).collect();
             all.sort();
             Ok(all)
         };
-        let (clients, peers) = (trusted(&layout)?, trusted(&peer_cas(&layout))?);
+        let trusted = |layout: &Layout| -> Result<Option<Vec<String>>, Error> {
+            let (present, given) = (read_all(&layout.ca().cert)?, layout.trusted_copy());
+            let replaced = given.exists() && !read_all(&given)?.iter().any(|ca| present.contains(ca));
+            Ok((!replaced).then_some(present))
+        };
+        let (Some(clients), Some(peers)) = (trusted(&layout)?, trusted(&peer_cas(&layout))?) else {
+            return Ok(None);
+        };
         let bundle = read(&layout.ca().cert)?;
-        Ok((self.tls(bundle, self.own()?)?, digest(&clients, &peers)))
+        Ok(Some((self.tls(bundle, self.own()?)?, digest(&clients, &peers))))
     }
 
     /// What is wrong with the first certificate in use that is missing, damaged or expired.

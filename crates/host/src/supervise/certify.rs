@@ -28,14 +28,15 @@ pub(super) struct CertFaults {
 }
 
 impl CertFaults {
-    /// While they cannot be brought up to date, nothing is changed.
-    pub(super) fn frozen(&self) -> Option<Frozen> {
-        let detail = format!(
-            "{}; nothing is changed until that is mended",
-            self.failed.as_ref()?
-        );
+    /// While they cannot be brought up to date, nothing is changed. They come first: what ends while they are wrong may end
+    /// for that alone.
+    pub(super) fn frozen(&self, manifest: Option<Frozen>) -> Option<Frozen> {
+        let Some(failed) = &self.failed else {
+            return manifest;
+        };
         let reason = BlockReason::Certificates;
-        Some(Frozen { reason, detail })
+        let detail = format!("{failed}; nothing is changed until that is mended");
+        Some(Frozen { reason, detail }.besides(manifest))
     }
 
     /// Says that one does not serve: what is done about other things goes on.
@@ -121,7 +122,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             may: CertPolicy::Freeze,
         };
         match keeper.published() {
-            Ok((tls, trusted)) if self.ground.journal.memory.bootstrap.is_some() => {
+            Ok(Some((tls, trusted))) if self.ground.journal.memory.bootstrap.is_some() => {
                 self.trust(tls, trusted);
                 self.cert_faults.failed = Some(error.chain());
                 Ok(())

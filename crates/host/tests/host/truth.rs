@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use quorate_host::{Block, Status};
-use quorate_pki::{Ca, Layout, Leaf, LeafUsages, MemberIdentity, PairPem};
+use quorate_pki::{Ca, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, ensure};
 use quorate_testkit::{DefaultPorts, await_that_async};
 
 use crate::harness::{PATIENCE, Place, first_member, kill, newest, pids, run};
@@ -268,7 +268,28 @@ fn a_supervisor_that_begins_without_a_readable_key_looks_after_the_members() {
         let shown = place.until("blocked, and served", served).await;
         kill(shown.members[0].pid.unwrap());
         let healed = |s: &Status| served(s) && pids(s) != pids(&shown);
-        place.until("healed", healed).await;
+        let healed = pids(&place.until("healed", healed).await);
+        // They come first, whatever else is wrong.
+        place.edit_manifest("name: t", "name: other");
+        let both = |s: &Status| {
+            let both = |b: &Block| b.reason == "Certificates" && b.detail.contains("changed from t to other");
+            s.blocks.iter().any(both)
+        };
+        place.until("blocked for both", both).await;
+        place.edit_manifest("name: other", "name: t");
+        up.crash().await;
+        // A CA that was put in the place of another is not what members were given.
+        let (cert, other) = (place.root().join("pki/ca.crt"), place.root().join("other"));
+        let wanted = Wanted::new("other", Vec::new());
+        ensure(&other, &wanted, &Policy::default(), SystemTime::now()).unwrap();
+        let given = fs::read(&cert).unwrap();
+        fs::copy(other.join("ca.crt"), &cert).unwrap();
+        let refused = place.up().failure().await.chain();
+        assert!(refused.contains("ca.key"), "{refused}");
+        fs::write(&cert, given).unwrap();
+        let up = place.up();
+        let shown = place.until("blocked, and served", served).await;
+        assert_eq!(pids(&shown), healed, "nobody was stopped");
         fs::remove_dir(&key).unwrap();
         fs::rename(&kept, &key).unwrap();
         place.until_ready().await;

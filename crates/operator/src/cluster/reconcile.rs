@@ -105,13 +105,11 @@ impl PassCache {
         })
     }
 
-    /// Takes in what became of writing Secrets with certificates.
-    fn wrote_secrets(&mut self, failed: Option<&RequestError>, cluster: &str) {
-        match failed {
-            // The event is that of the whole pass.
-            Some(failed) => drop(self.unwritten.add(failed, cluster)),
-            None => self.unwritten = ApiFailures::default(),
-        }
+    /// Secrets with certificates could not be written. They have been once none is wanted any more; that nothing could be
+    /// asked for in a pass says nothing.
+    fn could_not_write_secrets(&mut self, failed: &RequestError, cluster: &str) {
+        // The event is that of the whole pass.
+        drop(self.unwritten.add(failed, cluster));
     }
 }
 
@@ -207,10 +205,7 @@ async fn look_after(
                     && let Some(refused) = kept.until_written(&requests) =>
             {
                 (first, unasked) = (requests, true);
-                frozen = Some(certificates_wrong(
-                    &format!("{}{UNASKED}", refused.detail),
-                    frozen,
-                ));
+                frozen = Some(certificates_wrong(refused.detail + UNASKED, frozen));
             }
             TlsState::Pending(requests) => {
                 let asks = !cluster.paused && !requests.effects.is_empty();
@@ -219,15 +214,14 @@ async fn look_after(
                 }
                 if asks {
                     let asked = ask(driver, Some(&resource), requests).await;
-                    kept.wrote_secrets(asked.as_ref().err(), &names.cluster);
-                    asked?;
+                    asked.inspect_err(|failed| kept.could_not_write_secrets(failed, &names.cluster))?;
                 }
                 kept.trouble = ApiFailures::default();
                 return Ok(Some(if cluster.paused { AT_REST } else { SOONEST }));
             }
             TlsState::Frozen(ready, why) => {
                 material = Some(ready);
-                frozen = Some(certificates_wrong(&why, frozen));
+                frozen = Some(certificates_wrong(why, frozen));
             }
             TlsState::Blocked(why) => {
                 let reason = BlockReason::Certificates;
@@ -236,7 +230,7 @@ async fn look_after(
                     return hold(driver, (&resource, peers), (reason, &why), kept).await;
                 }
                 unasked = true;
-                frozen = Some(certificates_wrong(&format!("{why}{UNASKED}"), frozen));
+                frozen = Some(certificates_wrong(why + UNASKED, frozen));
             }
         }
     }
@@ -278,14 +272,10 @@ async fn look_after(
     pass.run(driver, before, kept).await.map(Some)
 }
 
-/// Certificates come first: what ends while they are wrong may end for that alone. `besides` is what else is not as it
-/// should be.
-fn certificates_wrong(why: &str, besides: Option<Frozen>) -> Frozen {
-    let besides = besides.map_or(String::new(), |frozen| format!("; {}", frozen.detail));
-    Frozen {
-        reason: BlockReason::Certificates,
-        detail: format!("{why}{besides}"),
-    }
+/// Certificates come first: what ends while they are wrong may end for that alone.
+fn certificates_wrong(detail: String, besides: Option<Frozen>) -> Frozen {
+    let reason = BlockReason::Certificates;
+    Frozen { reason, detail }.besides(besides)
 }
 
 /// The EtcdCluster is gone, or going: Kubernetes takes along what it owns, and claims are nobody's.
@@ -379,7 +369,9 @@ impl Pass<'_> {
         // Before anything is restarted for them: what a pod finds is then what it was restarted for.
         let unwritten = ask_each(driver, self.resource, first).await;
         let unwritten = (!unwritten.is_empty()).then_some(RequestError::Some(unwritten));
-        kept.wrote_secrets(unwritten.as_ref(), &self.names.cluster);
+        if let Some(failed) = &unwritten {
+            kept.could_not_write_secrets(failed, &self.names.cluster);
+        }
         failures.extend(ask_each(driver, self.resource, upkeep).await);
         // The plan of a frozen cluster restarts nobody but to heal.
         let only_heal = unwritten.is_some() && self.spec.frozen.is_none();

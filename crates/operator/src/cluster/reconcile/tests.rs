@@ -253,7 +253,9 @@ async fn a_secret_that_is_refused_is_reported_and_does_not_end_the_pass() {
     assert_eq!((&*blocked.status, &*blocked.reason), ("True", "Certificates"));
     assert!(blocked.message.contains("exceeded quota"), "{}", blocked.message);
     driver.secrets_refused = false;
-    for _ in 0..3 {
+    driver.pass(&mut kept).await.0.unwrap();
+    driver.secret = None; // It has been written.
+    for _ in 0..2 {
         driver.pass(&mut kept).await.0.unwrap();
     }
     let status = driver.status.unwrap();
@@ -412,6 +414,14 @@ async fn while_lost_secrets_are_refused_members_are_healed_without_them() {
     assert_eq!((&*blocked.status, &*blocked.reason), ("True", "Certificates"));
     assert!(blocked.message.contains("exceeded quota"), "{}", blocked.message);
     assert_eq!(driver.condition("Quorate").status, "Unknown");
+    // Nothing is asked for then; that does not mean that they were written.
+    driver.paused = true;
+    for _ in 0..2 {
+        driver.pass(&mut kept).await.0.unwrap();
+        assert!(kept.has_decided());
+        let blocked = driver.condition("Blocked");
+        assert!(blocked.message.contains("exceeded quota"), "{}", blocked.message);
+    }
 }
 
 #[tokio::test]
@@ -433,9 +443,9 @@ fn nobody_is_restarted_while_certificates_cannot_be_written() {
         news: Vec::new(),
     };
     let mut kept = PassCache::default();
-    kept.wrote_secrets(Some(&refusal(&effect, 409)), "c");
+    kept.could_not_write_secrets(&refusal(&effect, 409), "c");
     assert_eq!(kept.until_written(&wanted), None, "the next try heals a conflict");
-    kept.wrote_secrets(Some(&refusal(&effect, 409)), "c");
+    kept.could_not_write_secrets(&refusal(&effect, 409), "c");
     let frozen = kept.until_written(&wanted).expect("it did not");
     assert_eq!(frozen.reason, BlockReason::Certificates);
     assert_eq!(
@@ -443,10 +453,9 @@ fn nobody_is_restarted_while_certificates_cannot_be_written() {
         None,
         "nothing is to be written"
     );
-    kept.wrote_secrets(Some(&refusal(&effect, 403)), "c");
+    assert_eq!(kept.until_written(&wanted), None, "they had been written");
+    kept.could_not_write_secrets(&refusal(&effect, 403), "c");
     assert!(kept.until_written(&wanted).is_some());
-    kept.wrote_secrets(None, "c");
-    assert_eq!(kept.until_written(&wanted), None, "they were written");
     // And in the pass that learns of it.
     let ordinal = Ordinal(0);
     let moves = Step::MoveLeader {
