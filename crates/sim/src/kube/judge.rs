@@ -119,8 +119,11 @@ impl KubeWorld {
         let Some(conf) = newest_conf(&self.etcd) else {
             return;
         };
-        // Who trusts only a CA that nobody has any more serves nobody who comes, and mostly is not heard: see `lost_ca`.
-        let refuses = |(a, b): &(Place, Place)| *a == Place(ordinal.0) || *b == Place(ordinal.0);
+        // Who trusts only CAs that nobody has any more, and is refused by other members for it, is in no quorum: see `lost_ca`.
+        // Refused by the operator alone, it may be.
+        let refuses = |(a, b): &(Place, Place)| {
+            (*a == Place(ordinal.0) || *b == Place(ordinal.0)) && *a != Place::SITE && *b != Place::SITE
+        };
         if self.ca_lost && self.etcd.refused.iter().any(refuses) {
             return;
         }

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use quorate_core::model::{Generation, MemberId, Ordinal, VolumeMarks};
 use quorate_core::plan::{BlockReason, Plan};
+use quorate_operator::cluster::pass::stored;
 use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 use quorate_pod::rules::Record;
 
@@ -223,9 +224,14 @@ impl KubeWorld {
         }
     }
 
-    /// The operator leaves data to people that no cluster has on record. Whoever bound a member's own volume again binds an
-    /// empty one instead.
+    /// Before a cluster begins, the operator leaves data to people. Whoever bound a member's own volume again binds an empty one
+    /// instead.
     pub(in crate::kube) fn bind_empty_volumes(&mut self) {
+        let resource = self.api.clusters.live.get(&self.names.cluster);
+        let memory = resource.and_then(|resource| stored(resource).ok()?);
+        if memory.is_some_and(|memory| memory.bootstrap.is_some()) {
+            return;
+        }
         let plan = self.operators.first().and_then(|o| o.plan.as_ref());
         let blocks = plan.iter().flat_map(|p| &p.blocks);
         let foreign = blocks.filter(|b| b.reason == BlockReason::ForeignData);
