@@ -119,12 +119,12 @@ impl KubeWorld {
         let Some(conf) = newest_conf(&self.etcd) else {
             return;
         };
-        // Who trusts only CAs that nobody has any more, and is refused by other members for it, is in no quorum: see `lost_ca`.
-        // Refused by the operator alone, it may be.
+        // Who trusts only CAs that nobody has any more is, or soon will be, refused by the other members: see `lost_ca`. Refused
+        // by the operator alone, it serves.
         let refuses = |(a, b): &(Place, Place)| {
             (*a == Place(ordinal.0) || *b == Place(ordinal.0)) && *a != Place::SITE && *b != Place::SITE
         };
-        if self.ca_lost && self.etcd.refused.iter().any(refuses) {
+        if self.ca_lost && (self.etcd.refused.iter().any(refuses) || self.trusts_lost_peer_ca(ordinal)) {
             return;
         }
         let now = self.api.now;

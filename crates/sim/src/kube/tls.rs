@@ -280,6 +280,25 @@ impl KubeWorld {
         }
     }
 
+    /// Does a member run that trusts none of the CAs that members are to trust each other by?
+    pub(super) fn trusts_lost_peer_ca(&mut self, ordinal: Ordinal) -> bool {
+        let secret = self
+            .api
+            .secrets
+            .live
+            .get(&self.names.member_secret(ordinal))
+            .cloned();
+        let now = secret
+            .map(|secret| self.trusts_of(&secret).peers)
+            .unwrap_or_default();
+        let mut pods = self.pods.values().filter(|p| p.ordinal == ordinal && p.runs());
+        pods.any(|p| {
+            p.trusts
+                .as_ref()
+                .is_some_and(|trusts| trusts.peers.is_disjoint(&now))
+        })
+    }
+
     /// Who refuses whom. While no CA was lost, nobody does.
     pub(super) fn handshakes(&mut self) {
         if !self.wants.tls {
