@@ -145,7 +145,8 @@ impl<E: FnMut(Event)> Supervision<E> {
         let remembered = stored.as_ref().and_then(Journal::manifest);
         let mut manifest = Manifest::open(&path, remembered)?;
         // An edit, and not the manifest of another cluster that this root was given by mistake.
-        let former = control::supervisor(root.path())?.map(|supervisor| supervisor.manifest);
+        let former = control::supervisor(root.path()).ok().flatten();
+        let former = former.map(|supervisor| supervisor.manifest);
         if let Some(text) = remembered.filter(|_| former.as_deref() == Some(manifest.path())) {
             manifest.keep_name(text);
         }
