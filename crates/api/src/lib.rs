@@ -18,6 +18,7 @@ pub mod crd;
 pub mod edit;
 
 mod cluster;
+mod duration;
 mod fault;
 mod layout;
 mod manifest;
@@ -34,6 +35,7 @@ pub use cluster::pod::{PodMetadata, PodTemplate};
 pub use cluster::quantity::{BadQuantity, Quantity};
 pub use cluster::storage::Storage;
 pub use cluster::{ClusterSpec, Host, Maintenance, Tls, TlsSecret};
+pub use duration::{parse_backup_period, parse_duration};
 pub use fault::{Fault, Invalid, Warning};
 pub use manifest::{API_VERSION, EtcdCluster, GROUP, KIND, Metadata};
 pub use parse::parse;

@@ -64,8 +64,18 @@ pub struct BackupSettings {
     pub schedule: Option<String>,
     /// How long a change may wait, as written.
     pub period: Option<String>,
-    /// What is kept, as `quorate backup prune --keep` reads it.
+    /// What is kept, as `quorate backup run --keep` reads it.
     pub keep: Vec<String>,
+}
+
+impl BackupSettings {
+    /// The flags of `quorate backup run` for these settings.
+    pub fn flags(&self) -> Vec<String> {
+        let schedule = self.schedule.iter().map(|line| format!("--schedule={line}"));
+        let period = self.period.iter().map(|text| format!("--period={text}"));
+        let keep = self.keep.iter().map(|step| format!("--keep={step}"));
+        schedule.chain(period).chain(keep).collect()
+    }
 }
 
 /// The names of Secrets with the user's own certificates.

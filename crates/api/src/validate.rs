@@ -12,6 +12,7 @@ mod auth;
 mod host;
 mod options;
 mod pod;
+mod retention;
 mod storage;
 mod tls;
 mod upkeep;

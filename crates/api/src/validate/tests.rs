@@ -291,7 +291,20 @@ fn backups_go_into_an_archive() {
         ),
         (json!({"schedule": "every day"}), "schedule"),
         (json!({"deltas": {"period": "0s"}}), "deltas.period"),
+        (json!({"deltas": {"period": "2h"}}), "deltas.period"),
         (json!({"retention": [{"for": "a week"}]}), "retention[0]"),
+        (
+            json!({"retention": [{"for": "7d"}, {"for": "8d"}]}),
+            "retention[1]",
+        ),
+        (
+            json!({"retention": [{"for": "4w", "every": "1y"}]}),
+            "retention[0]",
+        ),
+        (
+            json!({"retention": vec![json!({"for": "7d", "every": "1d"}); 33]}),
+            "retention",
+        ),
     ] {
         let (faults, _) = texts(&backup(plan), Ground::Host);
         assert_eq!(faults.len(), 1, "{faults:?}");

@@ -2,9 +2,11 @@
 
 use std::str::FromStr as _;
 
+use super::retention::retention;
 use super::{Findings, Ground};
 use crate::cluster::ClusterSpec;
 use crate::crd::{BackupDestination, BackupPlan};
+use crate::duration::parse_backup_period;
 use crate::path::FieldPath;
 use crate::resolve::BackupSettings;
 
@@ -39,33 +41,16 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
     let period = plan.deltas.as_ref().and_then(|deltas| deltas.period.clone());
     if let Some(text) = period
         .as_deref()
-        .filter(|text| seconds(text).is_none_or(|length| length < 1))
+        .filter(|text| parse_backup_period(text).is_err())
     {
         found.fault(
             FieldPath::of("spec.backup.deltas.period"),
             format!("{text:?}"),
-            "a time of at least 1s",
-            "Write a number and s, m, h or d, for example 20s.",
+            "a time of at least 1s and at most 1h",
+            "Write numbers and s, m or h, for example 20s.",
         );
     }
     schedule(plan, found);
-    let mut keep = Vec::new();
-    for (number, step) in plan.retention.iter().flatten().enumerate() {
-        for text in [Some(&step.for_), step.every.as_ref()].into_iter().flatten() {
-            if seconds(text).is_none_or(|length| length < 1) {
-                found.fault(
-                    FieldPath::of("spec.backup.retention").index(number),
-                    format!("{text:?}"),
-                    "a length of time",
-                    "Write a number and s, m, h or d, for example 7d.",
-                );
-            }
-        }
-        keep.push(match &step.every {
-            None => step.for_.clone(),
-            Some(every) => format!("{}:{every}", step.for_),
-        });
-    }
     BackupSettings {
         url: plan
             .destination
@@ -73,7 +58,7 @@ fn settings(plan: &BackupPlan, found: &mut Findings) -> BackupSettings {
             .and_then(|destination| address(destination, found)),
         schedule: plan.schedule.clone(),
         period,
-        keep,
+        keep: retention(plan.retention.as_deref().unwrap_or_default(), found),
     }
 }
 
@@ -136,16 +121,4 @@ fn address(destination: &BackupDestination, found: &mut Findings) -> Option<Stri
         );
     }
     Some(archive.url.clone())
-}
-
-/// A number with s, m, h or d behind, in seconds.
-fn seconds(text: &str) -> Option<u64> {
-    let unit = match text.as_bytes().last()? {
-        b's' => 1,
-        b'm' => 60,
-        b'h' => 3600,
-        b'd' => 86400,
-        _ => return None,
-    };
-    text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }

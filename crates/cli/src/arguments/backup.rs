@@ -123,7 +123,7 @@ pub struct Run {
     #[arg(long, value_name = "CRON", default_value = quorate_backup::agent::SCHEDULE)]
     pub schedule: String,
     /// How long a change may wait until it is in the archive
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = period)]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = quorate_api::parse_backup_period)]
     pub period: Duration,
     /// Write earlier once so many bytes of changes wait
     #[arg(long, value_name = "BYTES", default_value_t = quorate_backup::agent::SIZE, value_parser = clap::value_parser!(u64).range(1 << 16..=1 << 32))]
@@ -405,25 +405,4 @@ pub struct Undo {
     /// For people (table), or for programs
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     pub output: Form,
-}
-
-fn period(text: &str) -> Result<Duration, String> {
-    match duration::parse(text)? {
-        period if period < Duration::from_secs(1) => Err("expected one second or more".to_owned()),
-        period if period > Duration::from_secs(3600) => Err("expected one hour or less".to_owned()),
-        period => Ok(period),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn periods_are_neither_nothing_nor_endless() {
-        assert_eq!(period("1s"), Ok(Duration::from_secs(1)));
-        for wrong in ["0s", "2h", "x"] {
-            assert!(period(wrong).is_err(), "{wrong}");
-        }
-    }
 }

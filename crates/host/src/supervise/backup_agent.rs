@@ -181,12 +181,7 @@ impl BackupAgent {
             .arg(self.root.path())
             .args(["backup", "run", &self.archive(), "--supervised"]);
         command.arg("--status-file").arg(self.root.backup_report());
-        for (flag, value) in [("--schedule", &wanted.schedule), ("--period", &wanted.period)] {
-            if let Some(value) = value {
-                command.arg(format!("{flag}={value}"));
-            }
-        }
-        command.args(wanted.keep.iter().map(|step| format!("--keep={step}")));
+        command.args(wanted.flags());
         let child = command
             .stdin(Stdio::null())
             .stdout(log)

@@ -170,7 +170,13 @@ async fn prune_once(store: &Store, key: Option<Key>, options: &prune::Options) -
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use quorate_api::{BackupSettings, Ground};
+    use serde_json::json;
+
     use super::*;
+    use crate::arguments::backup::{Backup, BackupCommand};
+    use crate::arguments::{Arguments, Command};
 
     #[test]
     fn a_clock_that_was_set_is_noticed() {
@@ -183,5 +189,124 @@ mod tests {
         assert!(!before.was_set(&later(3600, 3630)));
         assert!(before.was_set(&later(3600, 3600 + 30 * 86_400)));
         assert!(before.was_set(&later(3600, -30 * 86_400)));
+    }
+
+    /// What the agent makes of these settings on its command line.
+    fn taken(settings: &BackupSettings) -> Result<(), String> {
+        let command = ["quorate", "backup", "run", "file:///a"].map(str::to_owned);
+        let line = command.into_iter().chain(settings.flags());
+        let arguments = Arguments::try_parse_from(line).map_err(|error| error.to_string())?;
+        let Some(Command::Backup(Backup {
+            command: BackupCommand::Run(run),
+        })) = arguments.command
+        else {
+            return Err("another command".to_owned());
+        };
+        Schedule::parse(&run.schedule).map_err(|error| error.to_string())?;
+        retention(&run.keep)
+            .map(drop)
+            .map_err(|error| format!("{error:?}"))
+    }
+
+    /// The agent would end at once, again and again, of settings that only the manifest takes.
+    #[test]
+    fn a_manifest_takes_the_settings_that_the_agent_takes_and_no_others() {
+        type Steps<'a> = Vec<(&'a str, Option<&'a str>)>;
+        let judge = |period: Option<&str>, schedule: Option<&str>, steps: Steps<'_>| {
+            let retention: Vec<_> = steps
+                .iter()
+                .map(|(all, every)| match every {
+                    None => json!({"for": all}),
+                    Some(every) => json!({"for": all, "every": every}),
+                })
+                .collect();
+            let storage = json!({"volumeClaimTemplate": {"resources": {"requests": {"storage": "8Gi"}}}});
+            let manifest = json!({
+                "apiVersion": quorate_api::API_VERSION, "kind": quorate_api::KIND, "metadata": {"name": "c"},
+                "spec": {"replicas": 1, "version": "3.6.1", "storage": storage, "backup": {"deltas": {"period": period},
+                    "schedule": schedule, "retention": retention}},
+            })
+            .to_string();
+            let parsed = quorate_api::parse(&manifest, "m").unwrap();
+            let judged = quorate_api::resolve(&parsed, Ground::Host, &manifest, "m");
+            let keep = |(all, every): &(&str, Option<&str>)| match every {
+                None => (*all).to_owned(),
+                Some(every) => format!("{all}:{every}"),
+            };
+            let settings = BackupSettings {
+                url: None,
+                schedule: schedule.map(str::to_owned),
+                period: period.map(str::to_owned),
+                keep: steps.iter().map(keep).collect(),
+            };
+            if let Ok((cluster, _)) = &judged {
+                assert_eq!(cluster.backup.as_ref(), Some(&settings));
+            }
+            assert_eq!(
+                judged.as_ref().map(drop).map_err(ToString::to_string).is_ok(),
+                taken(&settings).is_ok(),
+                "{settings:?}: the manifest {judged:?}, the agent {:?}",
+                taken(&settings)
+            );
+            judged.is_ok()
+        };
+        for (period, good) in [
+            ("1s", true),
+            ("1h", true),
+            ("60m", true),
+            ("1m30s", true),
+            (" 20s ", true),
+            ("0s", false),
+            ("2h", false),
+            ("3601s", false),
+            ("1d", false),
+            ("1w", false),
+            ("+5s", false),
+            ("5", false),
+            ("", false),
+        ] {
+            assert_eq!(judge(Some(period), None, vec![]), good, "{period:?}");
+        }
+        for (schedule, good) in [
+            ("0 */6 * * *", true),
+            ("@daily", true),
+            ("", false),
+            ("@every 30m", false),
+        ] {
+            assert_eq!(judge(None, Some(schedule), vec![]), good, "{schedule:?}");
+        }
+        for (text, good) in [
+            ("7d", true),
+            ("4w", true),
+            ("1y", true),
+            ("1000y", true),
+            (" 7d ", true),
+            ("1001y", false),
+            ("0d", false),
+            ("+7d", false),
+            ("1h30m", false),
+            ("7", false),
+            ("", false),
+            ("99999999999999999999d", false),
+        ] {
+            assert_eq!(judge(None, None, vec![(text, None)]), good, "{text:?}");
+            assert_eq!(judge(None, None, vec![("1000y", Some(text))]), good, "{text:?}");
+        }
+        let day = Some("1d");
+        assert!(judge(
+            None,
+            None,
+            vec![("7d", None), ("30d", day), ("30d", Some("30d"))]
+        ));
+        assert!(
+            !judge(None, None, vec![("7d", None), ("8d", None)]),
+            "two windows"
+        );
+        assert!(
+            !judge(None, None, vec![("1d", Some("2d"))]),
+            "every is longer than for"
+        );
+        assert!(judge(None, None, vec![("30d", day); 32]));
+        assert!(!judge(None, None, vec![("30d", day); 33]));
     }
 }
