@@ -108,16 +108,17 @@ impl Status {
     fn look_at_backups(&mut self, now: jiff::Timestamp) {
         let name = StatusReason::BackupSilent.name();
         self.problems.retain(|problem| !problem.starts_with(name));
-        let Some(backup) = self.backup.as_ref().filter(|_| self.supervisor.running) else {
+        let Some(backup) = self.backup.as_mut() else {
             return;
         };
-        let why = match (backup.pid, &backup.ended, backup.silent_for(now)) {
+        backup.with_freshness(now);
+        if !self.supervisor.running {
+            return;
+        }
+        let why = match (backup.pid, &backup.ended, backup.silent) {
             (None, Some(ended), _) => format!("the backup agent does not run ({ended})"),
-            (Some(pid), _, Some(silent)) if silent >= BACKUP_SILENT => {
-                format!(
-                    "the backup agent (pid {pid}) has not reported for {} s",
-                    silent.as_secs()
-                )
+            (Some(pid), _, Some(silent)) => {
+                format!("the backup agent (pid {pid}) has not reported for {silent} s")
             }
             _ => return,
         };
@@ -127,9 +128,6 @@ impl Status {
         ));
     }
 }
-
-/// The agent rewrites its status every few seconds; one older than this means that it hangs.
-const BACKUP_SILENT: Duration = Duration::from_secs(20);
 
 /// Is there a process of this id whose command line says `of`? Another may have got the number.
 fn runs(pid: u32, of: &str) -> bool {
@@ -460,17 +458,41 @@ mod tests {
             "{gone:?}"
         );
         assert!(reported(0, Some(u32::MAX), false).is_empty(), "nothing is to run");
-        let status = BackupStatus {
-            report: Some(serde_json::json!({ "writtenAt": WRITTEN })),
-            ..BackupStatus::default()
+        // One that hangs is the process of this test: it runs.
+        let hanging = |seconds, report: Option<serde_json::Value>| {
+            let mut status = healthy();
+            status.backup = Some(BackupStatus {
+                pid: Some(std::process::id()),
+                started_at: Some(WRITTEN.to_owned()),
+                report,
+                ..BackupStatus::default()
+            });
+            let written: jiff::Timestamp = WRITTEN.parse().unwrap();
+            status.look_at_backups(written + jiff::SignedDuration::from_secs(seconds));
+            (status.problems.pop(), status.backup.unwrap())
         };
-        let written: jiff::Timestamp = WRITTEN.parse().unwrap();
-        let later = written + jiff::SignedDuration::from_secs(30);
-        assert_eq!(status.silent_for(later), Some(Duration::from_secs(30)));
-        assert_eq!(
-            status.silent_for(written - jiff::SignedDuration::from_secs(30)),
-            Some(Duration::ZERO)
+        let report = serde_json::json!({ "writtenAt": "2026-01-01T00:01:00Z", "archived": 7 });
+        for (seconds, report) in [
+            (19, None),
+            (79, Some(report.clone())),
+            (-30, Some(report.clone())),
+        ] {
+            let (problem, backup) = hanging(seconds, report.clone());
+            assert_eq!((problem, backup.silent), (None, None), "{seconds}");
+            assert_eq!((backup.report, backup.last_report), (report, None));
+        }
+        let (problem, backup) = hanging(20, None);
+        assert!(
+            problem.unwrap().contains("has not reported for 20 s"),
+            "since its start"
         );
-        assert_eq!(BackupStatus::default().silent_for(later), None);
+        assert_eq!((backup.silent, backup.last_report), (Some(20), None));
+        let (problem, backup) = hanging(100, Some(report.clone()));
+        assert!(problem.unwrap().contains("has not reported for 40 s"));
+        assert_eq!(
+            (backup.report, backup.last_report),
+            (None, Some(report)),
+            "it is not the present"
+        );
     }
 }

@@ -14,15 +14,23 @@ use crate::duration;
 
 /// What there is to say.
 pub fn sentences(backup: &BackupStatus, now: Timestamp) -> Vec<String> {
-    let Some(report) = backup.report.as_ref().filter(|_| backup.pid.is_some()) else {
-        let why = match (&backup.ended, backup.pid) {
-            (_, Some(_)) => "the agent is starting".to_owned(),
-            (Some(ended), None) => format!("no agent runs: it ended ({ended}); see {}", backup.log.display()),
-            (None, None) => "the agent starts when a member serves".to_owned(),
-        };
-        return vec![format!("{}: {why}", backup.archive)];
+    let (how, report) = match (backup.pid, &backup.ended, backup.silent, &backup.report) {
+        (None, Some(ended), ..) => (
+            format!("no agent runs: it ended ({ended}); see {}", backup.log.display()),
+            None,
+        ),
+        (None, None, ..) => ("the agent starts when a member serves".to_owned(), None),
+        (Some(_), _, Some(silent), _) => (
+            format!("the agent has not reported for {silent} s; changes since then are not in it"),
+            backup.last_report.as_ref(),
+        ),
+        (Some(_), _, None, None) => ("the agent is starting".to_owned(), None),
+        (Some(_), _, None, Some(report)) => (how(report, now), Some(report)),
     };
-    let mut sentences = vec![format!("{}: {}", backup.archive, how(report, now))];
+    let mut sentences = vec![format!("{}: {how}", backup.archive)];
+    let Some(report) = report else {
+        return sentences;
+    };
     let mut known = Vec::new();
     known.extend(ago(report, "full", now).map(|ago| format!("last full copy {ago}")));
     known.extend(ago(report, "delta", now).map(|ago| format!("last changes {ago}")));
@@ -124,6 +132,22 @@ mod tests {
         assert_eq!(
             shown_for(Some(1), Some(report)),
             ["file:///a: everything up to revision 12 is in it"]
+        );
+        let silent = BackupStatus {
+            archive: "file:///a".to_owned(),
+            pid: Some(1),
+            silent: Some(40),
+            last_report: Some(
+                json!({"state": "writing", "revision": 12, "archived": 12, "full": {"at": at}}),
+            ),
+            ..BackupStatus::default()
+        };
+        assert_eq!(
+            sentences(&silent, now),
+            [
+                "file:///a: the agent has not reported for 40 s; changes since then are not in it",
+                "last full copy 60 s ago"
+            ]
         );
         let report = json!({"state": "standingBy", "writer": "b/agent"});
         assert_eq!(

@@ -43,16 +43,40 @@ pub struct BackupStatus {
     /// How it ended last, if it did.
     pub ended: Option<String>,
     pub log: PathBuf,
-    /// What it last said of itself.
+    /// Since when that process runs, RFC 3339.
+    pub started_at: Option<String>,
+    /// What it says of itself.
     pub report: Option<serde_json::Value>,
+    /// For how many seconds it has not reported, once that is too long; computed by the reader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent: Option<u64>,
+    /// Its last report in place of the present one, if it is silent or does not run; computed by the reader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_report: Option<serde_json::Value>,
 }
 
+/// The agent rewrites its report every few seconds; one older than this means that it hangs.
+const SILENT: Duration = Duration::from_secs(20);
+
 impl BackupStatus {
-    /// For how long the agent has said nothing, as far as that is known. A clock that was set back makes nothing older.
-    pub fn silent_for(&self, now: jiff::Timestamp) -> Option<Duration> {
-        let written = self.report.as_ref()?.get("writtenAt")?.as_str()?;
-        let written: jiff::Timestamp = written.parse().ok()?;
-        Some(Duration::try_from(now.duration_since(written)).unwrap_or_default())
+    /// As far as a reader may believe it: an agent that does not run, or hangs, reports nothing.
+    pub(crate) fn with_freshness(&mut self, now: jiff::Timestamp) {
+        self.silent = self.silent_for(now).filter(|silent| *silent >= SILENT.as_secs());
+        if self.pid.is_none() || self.silent.is_some() {
+            self.last_report = self.report.take().or(self.last_report.take());
+        }
+    }
+
+    /// The seconds since the last report of the agent that runs, or else since its start. A clock that was set back makes
+    /// nothing older.
+    fn silent_for(&self, now: jiff::Timestamp) -> Option<u64> {
+        self.pid?;
+        let reported = self
+            .report
+            .as_ref()
+            .and_then(|report| report.get("writtenAt")?.as_str());
+        let last: jiff::Timestamp = reported.or(self.started_at.as_deref())?.parse().ok()?;
+        Some(u64::try_from(now.duration_since(last).as_secs()).unwrap_or(0))
     }
 }
 
@@ -62,6 +86,7 @@ pub(crate) struct BackupAgent {
     root: Root,
     wanted: Option<BackupSettings>,
     running: Option<(Child, Instant)>,
+    started_at: Option<jiff::Timestamp>,
     /// It was asked to stop, and is killed at this time.
     stopping: Option<Instant>,
     stop_limit: Duration,
@@ -78,6 +103,7 @@ impl BackupAgent {
             root,
             wanted: None,
             running: None,
+            started_at: None,
             stopping: None,
             stop_limit: STOP_LIMIT,
             ends: 0,
@@ -194,6 +220,7 @@ impl BackupAgent {
             source,
         })?;
         self.running = Some((child, Instant::now()));
+        self.started_at = Some(jiff::Timestamp::now());
         self.starts += 1;
         Ok(())
     }
@@ -242,6 +269,13 @@ impl BackupAgent {
             restarts: self.starts.saturating_sub(1),
             ended: self.ended.clone(),
             log: self.root.log_of("backup"),
+            started_at: self
+                .running
+                .as_ref()
+                .and(self.started_at)
+                .map(|at| at.to_string()),
+            silent: None,
+            last_report: None,
             report: report.and_then(|bytes| serde_json::from_slice(&bytes).ok()),
         })
     }
@@ -306,7 +340,10 @@ mod tests {
         backup_agent.stopping = Some(Instant::now());
         tend_until(&mut backup_agent, Some(&two), said("file:///two")).await;
         assert_ne!(pid(&backup_agent), Some(first));
-        let status = backup_agent.status().unwrap();
+        let mut status = backup_agent.status().unwrap();
+        let started: jiff::Timestamp = status.started_at.clone().unwrap().parse().unwrap();
+        status.with_freshness(started + jiff::SignedDuration::from_secs(30));
+        assert_eq!(status.silent, Some(30), "it has not reported since its start");
         assert_eq!(
             (status.restarts, status.ended),
             (1, None),
