@@ -9,6 +9,7 @@
 //!
 //! Never: something held up because the operator is away (the definitions hold the same rules, and so does a pass).
 
+mod body;
 pub mod certificate;
 pub mod configuration;
 #[allow(clippy::disallowed_methods, reason = "reads the clock for what decides")]

@@ -22,6 +22,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
+/// What is read of a connection before somebody takes it.
+const READ_MAX: usize = 64 << 10;
+
 /// What a port bears.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -45,6 +48,11 @@ struct Progress {
 }
 
 impl Accepted {
+    /// Its request has arrived as a whole: until it is answered, the connection is not closed for another.
+    pub fn request_arrived(&self) {
+        self.0.answering.store(true, Ordering::Relaxed);
+    }
+
     fn is_answering(&self) -> bool {
         self.0.answering.load(Ordering::Relaxed)
     }
@@ -106,7 +114,6 @@ where
     let progress = &accepted.0;
     let service = service_fn(|request| {
         progress.asked.store(true, Ordering::Relaxed);
-        progress.answering.store(true, Ordering::Relaxed);
         let answered = answer(request);
         async move {
             let answer = answered.await;
@@ -119,6 +126,7 @@ where
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)
+        .max_buf_size(READ_MAX)
         .serve_connection(TokioIo::new(connection), service)
         .await;
 }

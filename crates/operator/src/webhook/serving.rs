@@ -2,13 +2,13 @@
 //!
 //! In: a listener, and the certificate to show, which may change at any time. Out: answers. Every pod serves, whether it
 //! holds the Lease or not: a verdict needs nothing but the object.
-//! Never: a body longer than what an API server can store; a connection without a certificate to show.
+//! Never: a connection without a certificate to show; a review that waits for clients that send nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Body, Bytes, Incoming};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use quorate_pki::PairPem;
@@ -20,8 +20,9 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::body::{self, Unread};
 use super::{PATH, review};
-use crate::runtime::listen::{self, Limits};
+use crate::runtime::listen::{self, Accepted, Limits};
 
 /// The API server waits for five seconds.
 const LIMITS: Limits = Limits {
@@ -29,12 +30,10 @@ const LIMITS: Limits = Limits {
     idle: Duration::from_secs(5),
     time: Duration::from_secs(10),
 };
-/// Reviews read and judged at the same time: with [`BODY_MAX`], what they take of memory.
-const REVIEWS_MAX: usize = 8;
+/// Large reviews read and judged at the same time: with [`body::MAX`], what they take of memory.
+const LARGE_MAX: usize = 8;
 /// How long the body of a review may take to arrive. The API server sends it at once.
 const BODY_LIMIT: Duration = Duration::from_secs(2);
-/// An object and the one before it, each as long as an API server stores; what is longer goes unjudged here.
-const BODY_MAX: usize = 4 << 20;
 
 /// What is shown, once there is something.
 pub type Shown = watch::Receiver<Option<Arc<ServerConfig>>>;
@@ -53,25 +52,31 @@ pub fn showing(pem: &PairPem) -> Result<ServerConfig, &'static str> {
 }
 
 pub async fn run(listener: TcpListener, shown: Shown) {
-    run_within(LIMITS, listener, shown).await;
+    run_within((LIMITS, BODY_LIMIT), listener, shown).await;
 }
 
-async fn run_within(limits: Limits, listener: TcpListener, shown: Shown) {
-    let room = Arc::new(Semaphore::new(REVIEWS_MAX));
+async fn run_within((limits, body_limit): (Limits, Duration), listener: TcpListener, shown: Shown) {
+    let places = Arc::new(Semaphore::new(LARGE_MAX));
     listen::accept(listener, limits, |stream, accepted| {
-        let (config, room) = (shown.borrow().clone(), room.clone());
+        let (config, places) = (shown.borrow().clone(), places.clone());
         async move {
             let Some(config) = config else { return };
             // A client that does not trust it, or speaks no TLS, gets no answer.
             if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
-                listen::answer(stream, accepted, |request| respond(request, room.clone())).await;
+                let respond = |request| respond(request, body_limit, &places, &accepted);
+                listen::answer(stream, accepted.clone(), respond).await;
             }
         }
     })
     .await;
 }
 
-async fn respond(request: Request<Incoming>, room: Arc<Semaphore>) -> Response<Full<Bytes>> {
+async fn respond(
+    request: Request<Incoming>,
+    limit: Duration,
+    places: &Semaphore,
+    accepted: &Accepted,
+) -> Response<Full<Bytes>> {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if path != PATH {
         return text(StatusCode::NOT_FOUND, format!("only {PATH}\n"));
@@ -79,30 +84,21 @@ async fn respond(request: Request<Incoming>, room: Arc<Semaphore>) -> Response<F
     if method != Method::POST {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only POST\n".to_owned());
     }
-    let too_long = || {
-        text(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("at most {BODY_MAX} bytes\n"),
-        )
-    };
-    if request.body().size_hint().lower() > BODY_MAX as u64 {
-        return too_long();
-    }
-    let Ok(_permit) = room.acquire().await else {
-        return text(StatusCode::SERVICE_UNAVAILABLE, "it ends\n".to_owned());
-    };
-    let body = Limited::new(request.into_body(), BODY_MAX).collect();
-    let body = match tokio::time::timeout(BODY_LIMIT, body).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => return too_long(),
-        Err(_) => {
+    let (body, _place) = match body::read(request.into_body(), limit, places).await {
+        Ok(read) => read,
+        Err(Unread::TooLong) => {
+            let words = format!("at most {} bytes\n", body::MAX);
+            return text(StatusCode::PAYLOAD_TOO_LARGE, words);
+        }
+        Err(Unread::Incomplete) => {
             return text(
                 StatusCode::REQUEST_TIMEOUT,
                 "the body did not arrive\n".to_owned(),
             );
         }
     };
-    match review::answer(&body.to_bytes()) {
+    accepted.request_arrived();
+    match review::answer(&body) {
         Ok(answer) => {
             let mut response = Response::new(Full::new(Bytes::from(answer)));
             let json = HeaderValue::from_static("application/json");
@@ -128,6 +124,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
     use tokio_rustls::rustls::pki_types::ServerName;
     use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -145,7 +142,12 @@ mod tests {
         ca.issue(&leaf, HOUR, SystemTime::now()).unwrap()
     }
 
-    async fn ask(address: std::net::SocketAddr, trusted: &Ca, request: &[u8]) -> std::io::Result<String> {
+    /// A connection on which this was sent.
+    async fn sent(
+        address: std::net::SocketAddr,
+        trusted: &Ca,
+        request: &[u8],
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_slice(&trusted.pem().cert).unwrap();
         roots.add(ca).unwrap();
@@ -158,6 +160,11 @@ mod tests {
         let name = ServerName::try_from("w.n.svc").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
         stream.write_all(request).await?;
+        Ok(stream)
+    }
+
+    async fn ask(address: std::net::SocketAddr, trusted: &Ca, request: &[u8]) -> std::io::Result<String> {
+        let mut stream = sent(address, trusted, request).await?;
         let mut answer = Vec::new();
         // The connection ends after one answer; how it ends is not looked at.
         let _ = stream.read_to_end(&mut answer).await;
@@ -212,12 +219,49 @@ mod tests {
         let (_show, shown) = watch::channel(Some(Arc::new(config)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(run_within(PATIENT, listener, shown));
+        let server = tokio::spawn(run_within((PATIENT, HOUR), listener, shown));
         let held = idle(address, 64).await;
         let review = r#"{"apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"x"}}}"#;
         let answer = ask(address, &ca, &post(PATH, review)).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         drop(held);
+        server.abort();
+    }
+
+    /// Nothing ends by itself here: a review that waits for one of them is never answered.
+    #[tokio::test]
+    async fn nor_do_requests_whose_body_does_not_arrive() {
+        use crate::runtime::listen::tests::PATIENT;
+        let ca = Ca::make("o", HOUR, SystemTime::now()).unwrap();
+        let config = showing(&issued(&ca)).unwrap();
+        let (_show, shown) = watch::channel(Some(Arc::new(config)));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = Limits {
+            connections: 2 * LARGE_MAX,
+            ..PATIENT
+        };
+        let server = tokio::spawn(run_within((limits, HOUR), listener, shown));
+        let head = format!("POST {PATH} HTTP/1.1\r\nHost: w\r\nContent-Length: 1000000\r\n\r\n");
+        let asked = async {
+            let mut held = Vec::new();
+            for sends in ["", "{"].repeat(4 * LARGE_MAX) {
+                let request = format!("{head}{sends}");
+                held.push(sent(address, &ca, request.as_bytes()).await.unwrap());
+            }
+            let long = "x".repeat(300_000);
+            let review = format!(
+                r#"{{"apiVersion":"admission.k8s.io/v1","request":{{"uid":"{long}","kind":{{"kind":"x"}}}}}}"#
+            );
+            let short = review.replace(&long, "u");
+            for review in [short, review] {
+                let answer = ask(address, &ca, &post(PATH, &review)).await.unwrap();
+                assert!(answer.starts_with("HTTP/1.1 200"), "{answer:.100}");
+            }
+            held.len()
+        };
+        let held = tokio::time::timeout(Duration::from_secs(120), asked).await;
+        assert_eq!(held, Ok(8 * LARGE_MAX), "the review was not answered");
         server.abort();
     }
 
