@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_api::MAX_REPLICAS;
 use quorate_core::Memory;
 use quorate_core::model::{MemberName, Ordinal, PeerUrl};
 use quorate_pod::contract::{CLUSTER_LABEL, MemberRef, PEER_LABEL};
@@ -68,6 +69,14 @@ impl Names {
         let canonical = number == "0" || !number.starts_with('0');
         let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
         (canonical && digits).then(|| number.parse().ok().map(Ordinal))?
+    }
+
+    /// Is an object of this name one that every cluster has one of, or one that each of its members has one of?
+    pub fn names_own(&self, name: &str) -> bool {
+        let member = name.strip_suffix("-tls").unwrap_or(name);
+        let of_member = self.ordinal(member).is_some_and(|o| o.0 < MAX_REPLICAS);
+        let of_cluster = [&self.client_service(), &self.ca_secret(), &self.operator_secret()];
+        of_member || name == self.cluster || of_cluster.into_iter().any(|own| own == name)
     }
 
     /// The slot of a member, if it is one of this cluster.

@@ -3,6 +3,7 @@
 //! In: the EtcdCluster and its objects. Out: what is wanted, and what is remembered. Never: a memory that is there and
 //! cannot be read, taken for none, be it in the status or on a claim; a cluster that is not looked after because its manifest was spoilt.
 
+use kube::ResourceExt;
 use quorate_api::Cluster;
 use quorate_api::crd::EtcdCluster;
 use quorate_core::Memory;
@@ -16,6 +17,10 @@ use crate::cluster::observe::gather::{bytes, requested};
 use crate::cluster::record::{recall, speaks_tls};
 use crate::names::{Names, VOLUME_ANNOTATION};
 
+/// A spec larger than this is not read, so that no object takes more of the operator's memory.
+pub const SPEC_MAX: usize = 128 * 1024;
+/// Stands on an EtcdCluster, as the operator keeps it, whose spec was larger, with its length. Nobody else sees it.
+pub const SPEC_LEFT_OUT: &str = "etcd.improbable.io/spec-left-out";
 /// A manifest larger than this is not remembered.
 const MANIFEST_MAX: usize = 64 * 1024;
 
@@ -31,7 +36,7 @@ pub struct DesiredCluster {
 
 /// What is asked for. An error, for people, if that cannot be done and nothing is remembered that could.
 pub fn asked(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<DesiredCluster, String> {
-    let why = match read(resource, memory) {
+    let why = match read_spec(resource, memory) {
         Ok((cluster, warnings)) => {
             let manifest = serde_json::to_string(&resource.spec).ok();
             return Ok(DesiredCluster {
@@ -64,6 +69,15 @@ pub fn asked(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<DesiredC
         }),
         manifest,
     })
+}
+
+fn read_spec(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<(Cluster, Vec<String>), String> {
+    match resource.annotations().get(SPEC_LEFT_OUT) {
+        None => read(resource, memory),
+        Some(length) => Err(format!(
+            "spec: it has {length} bytes, and at most {SPEC_MAX} are read; make spec.podTemplate smaller"
+        )),
+    }
 }
 
 fn read(resource: &EtcdCluster, memory: Option<&Memory>) -> Result<(Cluster, Vec<String>), String> {
@@ -254,5 +268,17 @@ mod tests {
         let frozen = spoilt.frozen.unwrap();
         assert_eq!(frozen.reason, BlockReason::Invalid);
         assert!(frozen.detail.contains("spec.replicas"), "{}", frozen.detail);
+        let mut long = EtcdCluster::new("c", Default::default());
+        let length = [(SPEC_LEFT_OUT.to_owned(), "200000".to_owned())];
+        long.metadata.annotations = Some(length.into());
+        let kept_to = asked(&long, Some(&memory)).unwrap();
+        assert_eq!(kept_to.cluster.replicas, 3);
+        let frozen = kept_to.frozen.unwrap();
+        assert!(
+            frozen.detail.starts_with("spec: it has 200000 bytes"),
+            "{}",
+            frozen.detail
+        );
+        assert!(asked(&long, None).unwrap_err().contains("200000 bytes"));
     }
 }

@@ -65,8 +65,12 @@ pub fn start(
         tasks,
     };
     Watches {
-        clusters: start.watch(|c: &EtcdCluster| Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))),
-        peers: start.watch(|p: &EtcdPeer| Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))),
+        clusters: start.watch(trim::cluster, |c: &EtcdCluster| {
+            Some(WorkKey::cluster(&c.namespace()?, &c.name_any()))
+        }),
+        peers: start.watch(trim::peer, |p: &EtcdPeer| {
+            Some(WorkKey::cluster(&p.namespace()?, &p.spec.cluster_name))
+        }),
         pods: start.watch_labelled(trim::PAGE, trim::pod),
         claims: start.watch_labelled(trim::PAGE, trim::labelled),
         sets: start.watch_labelled(trim::PAGE, trim::set),
@@ -115,9 +119,13 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// All objects of a kind.
-    fn watch<K: WatchedKind>(&mut self, wakes: fn(&K) -> Option<WorkKey>) -> Known<K> {
+    fn watch<K: WatchedKind>(
+        &mut self,
+        trim: fn(&mut DynamicObject),
+        wakes: fn(&K) -> Option<WorkKey>,
+    ) -> Known<K> {
         let config = watcher::Config::default().page_size(trim::PAGE);
-        self.watch_trimmed(config, trim::any, wakes)
+        self.watch_trimmed(config, trim, wakes)
     }
 
     /// Those of a kind that are ours by their labels.
@@ -135,12 +143,13 @@ impl Start<'_> {
         wakes: fn(&K) -> Option<WorkKey>,
     ) -> Known<K> {
         let (known, mut learner) = known(wakes);
-        let stream = events::watch::<K>(self.client, self.namespace, config, trim);
+        let (client, namespace) = (self.client.clone(), self.namespace.map(str::to_owned));
         let (woken, health) = (self.woken.clone(), self.health.clone());
         let resource = K::plural(&());
         health.expect(&resource);
         self.tasks.spawn(async move {
-            let mut stream = std::pin::pin!(stream);
+            let begin = || events::watch::<K>(&client, namespace.as_deref(), config.clone(), trim).boxed();
+            let mut stream = begin();
             // Errors are retried by the watch itself, with growing pauses; meanwhile what is known stays as it was.
             while let Some(event) = stream.next().await {
                 let event = match event {
@@ -160,6 +169,9 @@ impl Start<'_> {
                 }
                 for key in learner.learn(event) {
                     woken.wake(key);
+                }
+                if learner.has_room_again() {
+                    stream = begin();
                 }
             }
         });

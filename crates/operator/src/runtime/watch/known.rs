@@ -2,7 +2,8 @@
 //! others.
 //!
 //! In: the events of a watch. Out: the objects under a key, and the keys that something happened to. Never: half of a list;
-//! until a new one is whole the former holds, and nobody is woken for what cannot be seen yet.
+//! until a new one is whole the former holds, and nobody is woken for what cannot be seen yet; more than so many objects
+//! under a key, besides those that the operator itself makes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -12,6 +13,10 @@ use kube::{Resource, ResourceExt};
 use tokio::sync::watch;
 
 use crate::runtime::work::WorkKey;
+
+/// Objects under one key, besides those of the operator's own names. Pods of ten members that were evicted a hundred times
+/// each are fewer.
+const UNDER_MAX: usize = 1024;
 
 type ByKey<K> = BTreeMap<WorkKey, BTreeMap<String, Arc<K>>>;
 
@@ -63,6 +68,9 @@ pub struct Learner<K> {
     /// A list that is not whole yet.
     listing: ByKey<K>,
     listed: watch::Sender<bool>,
+    /// Keys under which there is more than is kept.
+    overfull: BTreeSet<WorkKey>,
+    room_again: bool,
     key_of: fn(&K) -> Option<WorkKey>,
 }
 
@@ -73,6 +81,8 @@ pub fn known<K>(key_of: fn(&K) -> Option<WorkKey>) -> (Known<K>, Learner<K>) {
         objects: Arc::default(),
         listing: BTreeMap::new(),
         listed,
+        overfull: BTreeSet::new(),
+        room_again: false,
         key_of,
     };
     let known = Known {
@@ -86,11 +96,14 @@ impl<K: Resource<DynamicType = ()>> Learner<K> {
     /// Takes an event in. Out: whose passes it concerns.
     pub fn learn(&mut self, event: Event<K>) -> Vec<WorkKey> {
         match event {
-            Event::Init => self.listing = BTreeMap::new(),
+            Event::Init => {
+                self.listing = BTreeMap::new();
+                (self.overfull, self.room_again) = (BTreeSet::new(), false);
+            }
             Event::InitApply(object) => {
                 if let Some(key) = (self.key_of)(&object) {
-                    let listed = self.listing.entry(key).or_default();
-                    listed.insert(object.name_any(), Arc::new(object));
+                    let listed = self.listing.entry(key.clone()).or_default();
+                    keep(listed, key, object, &mut self.overfull);
                 }
             }
             Event::InitDone => {
@@ -129,15 +142,49 @@ impl<K: Resource<DynamicType = ()>> Learner<K> {
             }
         }
         if stays {
-            let own = objects.entry(key).or_default();
-            own.insert(name, Arc::new(object));
+            let own = objects.entry(key.clone()).or_default();
+            keep(own, key, object, &mut self.overfull);
         }
         for key in &woken {
+            let kept = objects.get(key).map_or(0, BTreeMap::len);
+            self.room_again |= kept <= UNDER_MAX / 2 && self.overfull.contains(key);
             if objects.get(key).is_some_and(BTreeMap::is_empty) {
                 objects.remove(key);
             }
         }
         woken
+    }
+}
+
+impl<K> Learner<K> {
+    /// Is half of what was kept under an overfull key gone? Then all is to be listed again: there is room for what was not
+    /// kept.
+    pub fn has_room_again(&self) -> bool {
+        self.room_again
+    }
+}
+
+/// Keeps an object if there is room for it. Those of the operator's own names are few, and always kept: a member's claim
+/// that is not seen would be taken for lost.
+fn keep<K: Resource<DynamicType = ()>>(
+    own: &mut BTreeMap<String, Arc<K>>,
+    key: WorkKey,
+    object: K,
+    overfull: &mut BTreeSet<WorkKey>,
+) {
+    let name = object.name_any();
+    if own.len() < UNDER_MAX || own.contains_key(&name) || key.names().names_own(&name) {
+        own.insert(name, Arc::new(object));
+    } else if !overfull.contains(&key) {
+        let (namespace, cluster, resource) = (&*key.namespace, &*key.name, &*K::plural(&()));
+        tracing::warn!(
+            namespace,
+            cluster,
+            resource,
+            "more than {UNDER_MAX} carry this cluster's labels; the others are not seen until there are fewer: delete \
+             those that are not needed"
+        );
+        overfull.insert(key);
     }
 }
 
@@ -226,5 +273,41 @@ mod tests {
         learner.learn(Event::Init);
         assert_eq!(learner.learn(Event::InitDone), [key("d")]);
         assert_eq!(known.keys(), []);
+    }
+
+    #[test]
+    fn a_cluster_has_room_for_so_many_objects_and_for_its_own() {
+        let (known, mut learner) = known(key_of);
+        let of = |name: &str| service("n", name, Some("c"), 1);
+        let other = |n: usize| format!("c-0-{n}");
+        for list in [true, false] {
+            if list {
+                learner.learn(Event::Init);
+            }
+            for n in 0..UNDER_MAX + 10 {
+                let object = of(&other(n));
+                learner.learn(match list {
+                    true => Event::InitApply(object),
+                    false => Event::Apply(object),
+                });
+            }
+            if list {
+                learner.learn(Event::InitDone);
+            }
+            assert_eq!(names(&known, "c").len(), UNDER_MAX, "{list}");
+        }
+        for own in ["c", "c-client", "c-7", "c-7-tls"] {
+            learner.learn(Event::Apply(of(own)));
+        }
+        learner.learn(Event::Apply(of("c-99")));
+        assert_eq!(names(&known, "c").len(), UNDER_MAX + 4);
+        assert_eq!(learner.overfull.len(), 1);
+        for n in 0..UNDER_MAX {
+            assert!(n > UNDER_MAX / 2 || !learner.has_room_again(), "{n}");
+            learner.learn(Event::Delete(of(&other(n))));
+        }
+        assert!(learner.has_room_again());
+        learner.learn(Event::Init);
+        assert!(!learner.has_room_again(), "it is being listed");
     }
 }

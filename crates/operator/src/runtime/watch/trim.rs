@@ -4,7 +4,7 @@
 //! our labels decides how many of them there are, but not what each costs. How many a namespace may have is for its
 //! ResourceQuota to say (`count/secrets`, `pods`, …); what is kept of each is bounded here: of an object that is chosen by
 //! label [`LABELLED_MAX`] besides its name, owners and our own labels and annotations, of a Secret the certificates and keys
-//! that quorate itself writes. Lists are read in pages, small ones for Secrets, so that a page of the largest there can be
+//! that quorate itself writes, of an EtcdCluster a spec of [`SPEC_MAX`] and its status, which the operator writes. Lists are read in pages, small ones for Secrets, so that a page of the largest there can be
 //! fits into the operator's memory as well.
 
 use kube::ResourceExt;
@@ -12,12 +12,16 @@ use kube::api::DynamicObject;
 use quorate_pod::contract::ETCD_CONTAINER;
 use serde_json::Value;
 
+use crate::cluster::pass::{SPEC_LEFT_OUT, SPEC_MAX};
+
 /// Annotations that others put on an object are not read.
 const OURS: &str = "etcd.improbable.io/";
 /// Nor are labels, but for these besides ours.
 const COMMON: &str = "app.kubernetes.io/";
 /// What is kept of an object that is chosen by label. What is read of a pod takes a twentieth of it.
 const LABELLED_MAX: usize = 64 * 1024;
+/// What is kept of the spec of an EtcdPeer: as much again as that of its EtcdCluster, which it is made from.
+const PEER_MAX: usize = 2 * SPEC_MAX;
 /// The data of one Secret that is kept, in base64: two pairs and two bundles of CAs take a fifth of it.
 const SECRET_MAX: usize = 64 * 1024;
 /// Objects in a page of a list. A page is plain data, many times as large as what is kept of it, and there is one of each
@@ -25,6 +29,26 @@ const SECRET_MAX: usize = 64 * 1024;
 pub const PAGE: u32 = 50;
 /// Secrets in a page of a list. The API server stores at most one and a half million bytes of each.
 pub const SECRETS_PAGE: u32 = 16;
+
+/// What is left of an EtcdCluster. Without its spec it says so, and how long that is.
+pub fn cluster(object: &mut DynamicObject) {
+    any(object);
+    object.annotations_mut().remove(SPEC_LEFT_OUT);
+    let length = object.data["spec"].to_string().len();
+    if length > SPEC_MAX {
+        object.data["spec"] = Value::Object(Default::default());
+        let annotations = object.annotations_mut();
+        annotations.insert(SPEC_LEFT_OUT.to_owned(), length.to_string());
+    }
+}
+
+/// What is left of an EtcdPeer. One that is longer than any of ours is not what is wanted of it.
+pub fn peer(object: &mut DynamicObject) {
+    any(object);
+    if object.data["spec"].to_string().len() > PEER_MAX {
+        keep_in(&mut object.data["spec"], &["clusterName", "version"]);
+    }
+}
 
 /// What is left of an object of any kind.
 pub fn any(object: &mut DynamicObject) {
@@ -220,6 +244,34 @@ mod tests {
         labelled(&mut stored);
         assert!(size(&stored) < 1024);
         assert_eq!((stored.name_any().as_str(), stored.labels().len()), ("c", 1));
+    }
+
+    #[test]
+    fn of_a_spec_that_is_too_long_it_is_kept_that_it_is() {
+        use quorate_api::crd::{EtcdCluster, EtcdPeer};
+        let stored = |length: usize| {
+            let text = "x".repeat(length);
+            object(json!({
+                "metadata": {"name": "c-0", "namespace": "n", "annotations": {SPEC_LEFT_OUT: "1"}},
+                "spec": {"clusterName": "c", "version": "3.6.1", "forceRedeploymentReason": text},
+                "status": {"memory": "kept"},
+            }))
+        };
+        let read = |object: &DynamicObject| serde_json::to_value(object).unwrap();
+        let mut good = stored(1000);
+        cluster(&mut good);
+        assert!(size(&good) > 1000 && good.annotations().is_empty());
+        let mut long = stored(SPEC_MAX);
+        cluster(&mut long);
+        assert!(size(&long) < 1024);
+        let long: EtcdCluster = from_plain(&read(&long)).unwrap();
+        assert!(long.annotations()[SPEC_LEFT_OUT].parse::<usize>().unwrap() > SPEC_MAX);
+        assert_eq!(long.status.unwrap().memory.as_deref(), Some("kept"));
+        let mut foreign = stored(PEER_MAX);
+        peer(&mut foreign);
+        assert!(size(&foreign) < 1024);
+        let foreign: EtcdPeer = from_plain(&read(&foreign)).unwrap();
+        assert_eq!(foreign.spec.cluster_name, "c");
     }
 
     fn left(data: Value) -> Value {
