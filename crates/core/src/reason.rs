@@ -129,6 +129,14 @@ reasons! {
     }
 }
 
+reasons! {
+    /// What a Warning event says besides what is waited for, what blocks, and what a condition says.
+    EventReason {
+        MemberRemoved: "event/MemberRemoved.md",
+        PodLeftBehind: "event/PodLeftBehind.md",
+    }
+}
+
 impl WaitReason {
     /// Must people hear of it although it may pass by itself? While it lasts clients are not served, or one more member that
     /// fails is one too many.
@@ -184,7 +192,8 @@ pub fn explain(name: &str) -> Option<(&'static str, &'static str)> {
     let waits = WaitReason::ALL.iter().map(|r| (r.name(), r.page()));
     let blocks = BlockReason::ALL.iter().map(|r| (r.name(), r.page()));
     let others = StatusReason::ALL.iter().map(|r| (r.name(), r.page()));
-    let mut all = waits.chain(blocks).chain(others);
+    let events = EventReason::ALL.iter().map(|r| (r.name(), r.page()));
+    let mut all = waits.chain(blocks).chain(others).chain(events);
     all.find(|(n, _)| n.eq_ignore_ascii_case(name))
 }
 
@@ -194,6 +203,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .map(|r| r.name())
         .chain(BlockReason::ALL.iter().map(|r| r.name()))
         .chain(StatusReason::ALL.iter().map(|r| r.name()))
+        .chain(EventReason::ALL.iter().map(|r| r.name()))
 }
 
 #[cfg(test)]
@@ -223,8 +233,9 @@ mod tests {
             let [host, kubernetes] = SeenOn::ALL.map(|seen| page_on(page, seen));
             let of_host = matches!(name, "DiskFull" | "DiskNearlyFull" | "BackupSilent");
             let of_conditions = StatusReason::ALL.iter().any(|reason| reason.name() == name) && !of_host;
+            let of_events = EventReason::ALL.iter().any(|reason| reason.name() == name);
             for word in ["kubectl", "PVC", "the pod"] {
-                let there = of_conditions || name == "VolumeDeletionPending";
+                let there = of_conditions || of_events || name == "VolumeDeletionPending";
                 assert!(there || !host.contains(word), "{name} on a host: {word:?}");
             }
             for word in ["root directory", "the root", "quorate logs", "quorate down"] {

@@ -77,14 +77,19 @@ fn list() -> String {
         .iter()
         .map(|reason| row((reason.name(), reason.page())))
         .collect();
+    let events: String = reason::EventReason::ALL
+        .iter()
+        .map(|reason| row((reason.name(), reason.page())))
+        .collect();
     format!(
-        "{}\n{waits}\n{}\n{blocks}\n{}\n{others}\n`quorate explain REASON` prints the whole page.\n",
+        "{}\n{waits}\n{}\n{blocks}\n{}\n{others}\n{}\n{events}\n`quorate explain REASON` prints the whole page.\n",
         style::paint(style::HEAD, "What quorate may wait for; it passes by itself:"),
         style::paint(style::HEAD, "What may block it until someone acts:"),
         style::paint(
             style::HEAD,
             "What else the conditions of an EtcdCluster or EtcdPeer say:"
         ),
+        style::paint(style::HEAD, "What else its Warning events say:"),
     )
 }
 

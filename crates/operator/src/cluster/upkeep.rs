@@ -13,6 +13,7 @@ use quorate_api::crd::EtcdPeer;
 use quorate_core::Memory;
 use quorate_core::memory::{Mark, Slot};
 use quorate_core::model::{Generation, Ordinal, Progress};
+use quorate_core::reason::EventReason;
 use quorate_pod::contract::{KnownProgress, REACHED_ANNOTATION};
 
 use crate::cluster::build::etcd::settings_of;
@@ -240,7 +241,7 @@ fn withdraw_addresses(slot: &SlotObjects, requests: &mut Requests) {
             pod.name
         );
         requests.news.push(ClusterEvent::warning(
-            "PodLeftBehind",
+            EventReason::PodLeftBehind.name(),
             ("Pod", &pod.name),
             message,
         ));

@@ -8,6 +8,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{MemberId, Ordinal, Spec};
+use quorate_core::reason::EventReason;
 use quorate_core::transitions::Transitions;
 use quorate_core::{Memory, Plan, Step};
 use tokio::sync::mpsc;
@@ -171,14 +172,14 @@ fn removed(name: &str, ordinal: Option<Ordinal>, spec: &Spec, plan: &Plan) -> Cl
     let about = ("EtcdPeer", name);
     let Some(ordinal) = ordinal.filter(|o| spec.wants(*o)) else {
         let message = format!("Removed a member with name {name:?}, which is not wanted any more");
-        return ClusterEvent::done("MemberRemoved", about, message);
+        return ClusterEvent::done(EventReason::MemberRemoved.name(), about, message);
     };
     let blocks = plan.blocks.iter().map(|b| (b.member, &b.detail));
     let mut reported = blocks.chain(plan.waits.iter().map(|w| (w.member, &w.detail)));
     let why = reported.find(|(member, _)| *member == Some(ordinal));
     let why = why.map_or(String::new(), |(_, detail)| format!(": {detail}"));
     let message = format!("Removed a member with name {name:?}, which is replaced{why}");
-    ClusterEvent::warning("MemberRemoved", about, message)
+    ClusterEvent::warning(EventReason::MemberRemoved.name(), about, message)
 }
 
 fn related(cluster: &EtcdCluster, news: &ClusterEvent) -> ObjectReference {
@@ -194,11 +195,14 @@ fn related(cluster: &EtcdCluster, news: &ClusterEvent) -> ObjectReference {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::fs;
+    use std::path::{Path, PathBuf};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use kube::client::Body;
     use quorate_core::plan::{Block, BlockReason};
+    use quorate_core::reason::explain;
     use serde_json::{Value, json};
 
     use super::*;
@@ -257,6 +261,38 @@ mod tests {
             ["Second"],
             "what is refused holds up nobody"
         );
+    }
+
+    /// A Warning is there to be looked up. Reasons that are written out where one is made have a page as those of core do.
+    #[test]
+    fn every_warning_has_a_page() {
+        fn sources(dir: &Path, all: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => sources(&path, all),
+                    false => all.push(path),
+                }
+            }
+        }
+        let mut all = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut all);
+        let make = ["ClusterEvent::", "warning("].concat();
+        let mut made = 0;
+        for path in all {
+            let text = fs::read_to_string(&path).unwrap();
+            for reason in text.split(&make).skip(1) {
+                made += 1;
+                let written = reason.trim_start().strip_prefix('"');
+                if let Some((name, _)) = written.and_then(|rest| rest.split_once('"')) {
+                    assert!(explain(name).is_some(), "{}: {name}", path.display());
+                }
+            }
+            let by_hand = ["warning", ": true"].concat();
+            let makes_it = path.ends_with("requests/effect.rs");
+            assert!(makes_it || !text.contains(&by_hand), "{}", path.display());
+        }
+        assert!(made > 5, "{made}");
     }
 
     #[test]

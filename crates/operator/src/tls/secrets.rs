@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use quorate_client::{Identity, Port, Tls};
 use quorate_core::model::Ordinal;
+use quorate_core::reason::WaitReason;
 use quorate_core::rotation::{Move, Proven, Seen, Stage, next};
 use quorate_pki::{Ca, Leaf, LeafUsages, PairPem, San, describe_all};
 
@@ -199,16 +200,13 @@ impl SecretKeeper<'_> {
             .effects
             .push(first(names, trust, copied.as_ref(), self.lifetimes, self.now)?);
         if let Trust::Unknown = trust {
-            requests.news.push(ClusterEvent {
-                warning: true,
-                ..ClusterEvent::done(
-                    "CaLost",
-                    ("Secret", &names.ca_secret()),
-                    "The CA that members trust was deleted, or has ended; they get certificates of a new one \
-                     and are restarted, and until a majority of them has been, the cluster does not answer"
-                        .to_owned(),
-                )
-            });
+            requests.news.push(ClusterEvent::warning(
+                WaitReason::CaLost.name(),
+                ("Secret", &names.ca_secret()),
+                "The CA that members trust was deleted, or has ended; they get certificates of a new one \
+                 and are restarted, and until a majority of them has been, the cluster does not answer"
+                    .to_owned(),
+            ));
         }
         Ok(())
     }
