@@ -182,7 +182,7 @@ impl StatusInput<'_> {
         };
         let busy = !self.plan.steps.is_empty() || wait.is_some();
         let progress = match self.trouble {
-            Some(trouble) => troubled(trouble),
+            Some(trouble) => idle(trouble),
             None => Holds {
                 kind: "Progressing",
                 status: Some(busy && block.is_none()),
@@ -303,14 +303,20 @@ pub fn held(
         reason,
         message: why.to_owned(),
     };
-    unasked(last, (reason, why), blocked, generation, now)
+    unasked(
+        last,
+        (reason, why),
+        [blocked, idle((reason, why))],
+        generation,
+        now,
+    )
 }
 
-/// The status of a cluster whose members were not asked how they are, and this besides.
-fn unasked(
+/// The status of a cluster whose members were not asked how they are, and these conditions besides.
+fn unasked<'a>(
     last: &ClusterStatus,
-    (reason, why): (&str, &str),
-    besides: Holds<'_>,
+    (reason, why): (&'a str, &str),
+    besides: impl IntoIterator<Item = Holds<'a>>,
     generation: Option<i64>,
     now: jiff::Timestamp,
 ) -> ClusterStatus {
@@ -329,7 +335,12 @@ fn unasked(
     ClusterStatus {
         ready_replicas: None,
         members: unserved(&last.members, None),
-        conditions: replaced(&last.conditions, [unready, quorate, besides], generation, now),
+        conditions: replaced(
+            &last.conditions,
+            [unready, quorate].into_iter().chain(besides),
+            generation,
+            now,
+        ),
         observed_generation: generation,
         ..last.clone()
     }
@@ -397,7 +408,7 @@ pub fn refused(
     generation: Option<i64>,
     now: jiff::Timestamp,
 ) -> ClusterStatus {
-    unasked(last, trouble, troubled(trouble), generation, now)
+    unasked(last, trouble, [idle(trouble)], generation, now)
 }
 
 /// The status of a cluster whose first certificates are being made, or are not while it is paused. Its members are not asked
@@ -422,10 +433,11 @@ pub fn pending(
         reason,
         message: why.to_owned(),
     };
-    unasked(last, (reason, why), progress, generation, now)
+    unasked(last, (reason, why), [progress], generation, now)
 }
 
-fn troubled((reason, text): (&'static str, &str)) -> Holds<'static> {
+/// Nothing is done, for this reason.
+fn idle<'a>((reason, text): (&'a str, &str)) -> Holds<'a> {
     Holds {
         kind: "Progressing",
         status: Some(false),
