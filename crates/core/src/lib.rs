@@ -13,6 +13,7 @@ mod last_words;
 pub mod memory;
 pub mod model;
 pub mod plan;
+pub mod purpose;
 pub mod reason;
 pub mod rotation;
 pub mod transitions;

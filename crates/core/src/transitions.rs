@@ -97,10 +97,6 @@ impl Transitions {
 
 /// The slot that a step is about.
 pub fn subject(step: &Step, memory: &Memory) -> Option<Ordinal> {
-    let by_id = |id: MemberId| {
-        let slot = memory.slots.iter().find(|(_, slot)| slot.member == Some(id));
-        slot.map(|(ordinal, _)| *ordinal)
-    };
     match step {
         Step::Provide { ordinal, .. }
         | Step::Withdraw { ordinal }
@@ -114,8 +110,15 @@ pub fn subject(step: &Step, memory: &Memory) -> Option<Ordinal> {
         | Step::Write { ordinal, .. }
         | Step::Grow { ordinal, .. }
         | Step::Discard { ordinal, .. } => Some(*ordinal),
-        Step::Remove { member, .. } | Step::MoveLeader { to: member, .. } => by_id(*member),
+        Step::Remove { member, .. } | Step::MoveLeader { to: member, .. } => slot_of(*member, memory),
     }
+}
+
+/// The slot that a member is in, as far as is remembered.
+pub fn slot_of(member: MemberId, memory: &Memory) -> Option<Ordinal> {
+    let mut slots = memory.slots.iter();
+    let found = slots.find(|(_, slot)| slot.member == Some(member));
+    found.map(|(ordinal, _)| *ordinal)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Never: a line for every pass; a value that is secret (steps and reasons hold none).
 
 use quorate_core::model::{Exit, MemberName, Ordinal, StepResult};
+use quorate_core::purpose::purpose;
 use quorate_core::transitions::{Transitions, subject};
 use quorate_core::{Memory, Plan, Spec, Step};
 
@@ -25,7 +26,7 @@ pub(crate) fn standing(
     }
 }
 
-/// Logs how a step ended.
+/// Logs how a step ended, and what one that was done was done for.
 pub(crate) fn step(
     spec: &Spec,
     memory: &Memory,
@@ -35,10 +36,13 @@ pub(crate) fn step(
     let cluster = &spec.name;
     let member = subject(step, memory).map(|ordinal| spec.member_name(ordinal).to_string());
     let (member, described) = (member.as_deref(), step.described(spec, memory));
-    let repeats = standing.repeats(step, result);
+    let (repeats, purpose) = (standing.repeats(step, result), purpose(step, spec, memory));
     let step = format!("{:?}", step.kind());
     match result {
-        StepResult::Done => tracing::info!(cluster, member, step, "{described}"),
+        StepResult::Done => {
+            let reason = purpose.as_deref();
+            tracing::info!(cluster, member, step, reason, "{described}");
+        }
         _ if repeats => tracing::debug!(cluster, member, step, "{described}: again: {result:?}"),
         StepResult::Refused(why) => {
             let reason = why.to_string();

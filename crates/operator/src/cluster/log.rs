@@ -3,6 +3,7 @@
 //! Never: a line for every pass; a value that is secret (steps and reasons hold none).
 
 use quorate_core::model::{Spec, StepResult};
+use quorate_core::purpose::purpose;
 use quorate_core::transitions::{Change, Transitions, subject};
 use quorate_core::{Memory, Step};
 
@@ -24,7 +25,7 @@ pub(crate) fn change(names: &Names, change: &Change) {
     }
 }
 
-/// Logs how a step ended.
+/// Logs how a step ended, and what one that was done was done for.
 pub(crate) fn step(
     names: &Names,
     (step, result): (&Step, &StepResult),
@@ -35,10 +36,13 @@ pub(crate) fn step(
     let Names { namespace, cluster } = names;
     let member = subject(step, memory).map(|o| names.member(o).to_string());
     let (member, described) = (member.as_deref(), step.described(spec, memory));
-    let repeats = standing.repeats(step, result);
+    let (repeats, purpose) = (standing.repeats(step, result), purpose(step, spec, memory));
     let step = format!("{:?}", step.kind());
     match result {
-        StepResult::Done => tracing::info!(namespace, cluster, member, step, "{described}"),
+        StepResult::Done => {
+            let reason = purpose.as_deref();
+            tracing::info!(namespace, cluster, member, step, reason, "{described}");
+        }
         _ if repeats => tracing::debug!(namespace, cluster, member, step, "{described}: again: {result:?}"),
         StepResult::Refused(why) => {
             let reason = why.to_string();

@@ -9,7 +9,7 @@ use kube::{Client, Resource};
 use quorate_api::crd::EtcdCluster;
 use quorate_core::model::{MemberId, Ordinal, Spec};
 use quorate_core::reason::EventReason;
-use quorate_core::transitions::Transitions;
+use quorate_core::transitions::{Transitions, slot_of};
 use quorate_core::{Memory, Plan, Step};
 use tokio::sync::mpsc;
 
@@ -137,11 +137,7 @@ pub(crate) fn done_by_etcd(
     (spec, plan): (&Spec, &Plan),
     memory: &Memory,
 ) -> Option<ClusterEvent> {
-    let slot_of = |id| {
-        let slot = memory.slots.iter().find(|(_, s)| s.member == Some(id));
-        slot.map(|(ordinal, _)| *ordinal)
-    };
-    let by_id = |id: MemberId| slot_of(id).map_or(id.to_string(), |o| names.member(o).to_string());
+    let by_id = |id: MemberId| slot_of(id, memory).map_or(id.to_string(), |o| names.member(o).to_string());
     let name = |o: Ordinal| names.member(o).to_string();
     let (reason, name, message) = match step {
         Step::AddLearner { ordinal, .. } => {
@@ -155,7 +151,7 @@ pub(crate) fn done_by_etcd(
             ("MemberPromoted", name, message)
         }
         Step::Remove { member, .. } => {
-            return Some(removed(&by_id(*member), slot_of(*member), spec, plan));
+            return Some(removed(&by_id(*member), slot_of(*member, memory), spec, plan));
         }
         Step::MoveLeader { from, to } => {
             let (from, to) = (by_id(*from), by_id(*to));
