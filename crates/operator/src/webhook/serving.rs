@@ -242,12 +242,19 @@ mod tests {
             ..PATIENT
         };
         let server = tokio::spawn(run_within((limits, HOUR), listener, shown));
-        let head = format!("POST {PATH} HTTP/1.1\r\nHost: w\r\nContent-Length: 1000000\r\n\r\n");
+        let head = format!(
+            "POST {PATH} HTTP/1.1\r\nHost: w\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+        );
         let asked = async {
             let mut held = Vec::new();
-            for sends in ["", "{"].repeat(4 * LARGE_MAX) {
-                let request = format!("{head}{sends}");
-                held.push(sent(address, &ca, request.as_bytes()).await.unwrap());
+            for begin in [&b""[..], b"{"].repeat(4 * LARGE_MAX) {
+                let mut stream = sent(address, &ca, head.as_bytes()).await.unwrap();
+                // Its body is waited for from here on.
+                let mut goes_on = [0; 12];
+                stream.read_exact(&mut goes_on).await.unwrap();
+                assert_eq!(&goes_on, b"HTTP/1.1 100");
+                stream.write_all(begin).await.unwrap();
+                held.push(stream);
             }
             let long = "x".repeat(300_000);
             let review = format!(
