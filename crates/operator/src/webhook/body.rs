@@ -18,11 +18,11 @@ const SMALL: usize = 128 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unread {
     TooLong,
-    /// It stopped arriving.
+    /// The rest of it did not arrive in its time, or at all.
     Incomplete,
 }
 
-/// Reads a body, of which each half may take `limit` to arrive. A large one holds its place until that is dropped.
+/// Reads a body, of which the small part and the rest may each take `limit`. A large one holds its place until that is dropped.
 pub async fn read<'a>(
     mut body: Incoming,
     limit: Duration,
