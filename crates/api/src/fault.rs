@@ -13,9 +13,15 @@ pub struct Fault {
     pub path: FieldPath,
     /// The line of the manifest, from one, where that is known.
     pub line: Option<usize>,
-    pub got: String,
-    pub expected: String,
+    pub mismatch: Mismatch,
     pub fix: String,
+}
+
+/// How a field differs from what a manifest may say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mismatch {
+    UnknownField,
+    Value { got: String, expected: String },
 }
 
 impl fmt::Display for Fault {
@@ -23,11 +29,13 @@ impl fmt::Display for Fault {
         let Fault {
             path,
             line: _,
-            got,
-            expected,
+            mismatch,
             fix,
         } = self;
-        write!(f, "{path}: found {got}, expected {expected}. {fix}")
+        match mismatch {
+            Mismatch::UnknownField => write!(f, "unknown field {path}. {fix}"),
+            Mismatch::Value { got, expected } => write!(f, "{path}: found {got}, expected {expected}. {fix}"),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub use cluster::quantity::{BadQuantity, Quantity};
 pub use cluster::storage::Storage;
 pub use cluster::{ClusterSpec, Host, Maintenance, Tls, TlsSecret};
 pub use duration::{parse_backup_period, parse_duration};
-pub use fault::{Fault, Invalid, Warning};
+pub use fault::{Fault, Invalid, Mismatch, Warning};
 pub use manifest::{API_VERSION, EtcdCluster, GROUP, KIND, Metadata};
 pub use parse::parse;
 pub use path::FieldPath;

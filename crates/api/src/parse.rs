@@ -6,7 +6,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::fault::{Fault, Invalid};
+use crate::fault::{Fault, Invalid, Mismatch};
 use crate::layout;
 use crate::manifest::{API_VERSION, EtcdCluster, KIND};
 use crate::path::{FieldPath, Segment};
@@ -48,8 +48,10 @@ pub(crate) fn to_value(text: &str) -> Result<Value, Fault> {
     let whole = |got: String, expected: &str, fix: &str| Fault {
         path: FieldPath::default(),
         line: None,
-        got,
-        expected: expected.to_owned(),
+        mismatch: Mismatch::Value {
+            got,
+            expected: expected.to_owned(),
+        },
         fix: fix.to_owned(),
     };
     if text.len() > MAX_TEXT {
@@ -112,8 +114,10 @@ fn kind_faults(value: &Value) -> Vec<Fault> {
         Some(Fault {
             path: FieldPath::of(field),
             line: None,
-            got,
-            expected: wanted.to_owned(),
+            mismatch: Mismatch::Value {
+                got,
+                expected: wanted.to_owned(),
+            },
             fix: format!("Write `{field}: {wanted}`; quorate runs clusters from this kind of manifest only."),
         })
     };
@@ -146,9 +150,7 @@ pub(crate) fn read<T: DeserializeOwned>(mut value: Value) -> Read<T> {
             Ok(read) => {
                 whole = Some(read);
                 let reported = notes.unknown.iter().take(MAX_FAULTS);
-                unknown = reported
-                    .map(|path| unknown_fault(path, at(&value, path)))
-                    .collect();
+                unknown = reported.map(unknown_fault).collect();
                 break;
             }
             Err(error) => error.to_string(),
@@ -191,8 +193,10 @@ fn missing_fault(path: &FieldPath) -> Fault {
     Fault {
         path: path.clone(),
         line: None,
-        got: "nothing".to_owned(),
-        expected: "a value".to_owned(),
+        mismatch: Mismatch::Value {
+            got: "nothing".to_owned(),
+            expected: "a value".to_owned(),
+        },
         fix: "This field cannot be left out.".to_owned(),
     }
 }
@@ -238,13 +242,15 @@ fn type_fault(path: &FieldPath, got: Option<&Value>, message: &str) -> Fault {
     Fault {
         path: path.clone(),
         line: None,
-        got: got.map_or_else(|| "nothing".to_owned(), describe),
-        expected: expected.to_owned(),
+        mismatch: Mismatch::Value {
+            got: got.map_or_else(|| "nothing".to_owned(), describe),
+            expected: expected.to_owned(),
+        },
         fix: fix.to_owned(),
     }
 }
 
-fn unknown_fault(path: &FieldPath, got: Option<&Value>) -> Fault {
+fn unknown_fault(path: &FieldPath) -> Fault {
     let (parent, name) = match path.segments().split_last() {
         Some((Segment::Key(name), parent)) => (shown(parent), name.as_str()),
         _ => (String::new(), ""),
@@ -264,8 +270,7 @@ fn unknown_fault(path: &FieldPath, got: Option<&Value>) -> Fault {
     Fault {
         path: path.clone(),
         line: None,
-        got: got.map_or_else(|| "a field".to_owned(), describe),
-        expected: "no field of this name: this version of quorate does not know it".to_owned(),
+        mismatch: Mismatch::UnknownField,
         fix,
     }
 }

@@ -3,7 +3,7 @@
 //! In: a manifest as written, and the ground it is for. Out: all faults and all warnings, at once.
 //! Never: a rule that another fault hides; a fault without advice.
 
-use crate::fault::{Fault, Warning};
+use crate::fault::{Fault, Mismatch, Warning};
 use crate::manifest::{EtcdCluster, GROUP};
 use crate::path::FieldPath;
 use crate::resolve;
@@ -62,8 +62,7 @@ impl Findings {
         self.faults.push(Fault {
             path,
             line: None,
-            got,
-            expected,
+            mismatch: Mismatch::Value { got, expected },
             fix,
         });
     }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Mismatch};
 use crate::path::{FieldPath, Segment};
 use crate::validate::is_reserved;
 
@@ -44,10 +44,15 @@ impl From<&Fault> for Refusal {
         let Fault {
             path,
             line: _,
-            got,
-            expected,
+            mismatch,
             fix,
         } = fault;
+        let Mismatch::Value { got, expected } = mismatch else {
+            return Refusal {
+                path: path.clone(),
+                text: format!("unknown field. {fix}"),
+            };
+        };
         if *path == FieldPath::of("spec.version") && got != "nothing" {
             return Refusal {
                 path: path.clone(),
