@@ -4,6 +4,7 @@
 
 pub mod backups;
 pub mod bytes;
+pub mod count;
 pub mod event;
 pub mod facts;
 pub mod json_text;

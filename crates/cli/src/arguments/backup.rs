@@ -44,7 +44,7 @@ pub enum BackupCommand {
     Restore(Box<Restore>),
     /// Make a new full copy of an old one and the changes after it
     Compact(Compact),
-    /// Give up what is older than asked for, and delete it later
+    /// Delete expired backups from an archive
     Prune(Prune),
     /// Copy an archive into another store; what is there already is not copied again
     Copy(Copy),

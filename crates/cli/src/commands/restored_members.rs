@@ -7,6 +7,7 @@ use quorate_datadir::{Members, Restored};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::render::count::count;
 use crate::render::facts;
 use crate::say;
 
@@ -86,8 +87,8 @@ impl Made {
     pub fn warn(&self) {
         if self.keys_without_lease > 0 {
             say::warning(&format!(
-                "{} keys go with a lease that nothing describes; they will not expire",
-                self.keys_without_lease
+                "{} with a lease that nothing describes, and will not expire",
+                count(self.keys_without_lease, "key goes", "keys go")
             ));
         }
     }

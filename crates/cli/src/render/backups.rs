@@ -10,6 +10,7 @@ use quorate_backup::agent::SILENT;
 use quorate_host::BackupStatus;
 use serde_json::Value;
 
+use super::count::count;
 use crate::duration;
 
 /// What there is to say.
@@ -40,7 +41,8 @@ pub fn sentences(backup: &BackupStatus, now: Timestamp) -> Vec<String> {
     }
     if let Some(missing) = report["missing"].as_i64().filter(|missing| *missing > 0) {
         sentences.push(format!(
-            "{missing} revisions are missing: `quorate backup list` shows where"
+            "{} missing: `quorate backup list` shows where",
+            count(missing, "revision is", "revisions are")
         ));
     }
     sentences
@@ -61,10 +63,10 @@ fn how(report: &Value, now: Timestamp) -> String {
                 (Some(_), Some(archived)) => return format!("everything up to revision {archived} is in it"),
                 _ => return "the first full copy is being taken".to_owned(),
             };
-            match since(&report["behindSince"], now) {
-                Some(since) => format!("{behind} revisions of the last {since} are not in it yet"),
-                None => format!("{behind} revisions are not in it yet"),
-            }
+            let of = since(&report["behindSince"], now)
+                .map_or_else(String::new, |since| format!(" of the last {since}"));
+            let (one, several) = (format!("revision{of} is"), format!("revisions{of} are"));
+            format!("{} not in it yet", count(behind, &one, &several))
         }
         _ => match report["lastFailure"][0].as_str() {
             Some(failure) => format!("not written just now: {failure}"),
@@ -127,6 +129,19 @@ mod tests {
                 "last full copy 60 s ago, proven restorable (rebuilt) up to revision 7 60 s ago",
                 "3 revisions are missing: `quorate backup list` shows where",
             ]
+        );
+        let report = json!({"state": "writing", "revision": 12, "archived": 11, "missing": 1});
+        assert_eq!(
+            shown_for(Some(1), Some(report)),
+            [
+                "file:///a: 1 revision is not in it yet",
+                "1 revision is missing: `quorate backup list` shows where",
+            ]
+        );
+        let report = json!({"state": "writing", "revision": 12, "archived": 11, "behindSince": at});
+        assert_eq!(
+            shown_for(Some(1), Some(report)),
+            ["file:///a: 1 revision of the last 60 s is not in it yet"]
         );
         let report = json!({"state": "writing", "revision": 12, "archived": 12});
         assert_eq!(

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use quorate_host::{Member, Status};
 
 use super::backups;
+use super::count::count;
 use super::paragraph::{self, WIDTH};
 use super::style::{self, paint};
 use super::table::{self, Cell};
@@ -84,11 +85,7 @@ fn old_data(status: &Status) -> impl Iterator<Item = String> {
     let directory = status.asides.first().and_then(|aside| aside.path.parent());
     directory.into_iter().map(move |directory| {
         let room = bytes_in_words(bytes);
-        let sets = if sets == 1 {
-            "1 set".to_owned()
-        } else {
-            format!("{sets} sets")
-        };
+        let sets = count(sets, "set", "sets");
         format!(
             "{sets} of members that were replaced or went, {room}, in {}; delete what you do not need",
             directory.display()

@@ -4,17 +4,18 @@ use std::path::Path;
 
 use quorate_host::{Member, Status};
 
+use super::count::count;
 use super::style::{self, paint};
 use super::table::{self, Cell};
 use crate::roots::quoted;
 
 /// The summary. `etcdctl` is the program to offer, `root` the option that commands need to mean this cluster.
 pub fn page(status: &Status, etcdctl: Option<&Path>, root: &str) -> String {
-    let count = match status.members.len() {
-        1 => "1 member".to_owned(),
-        count => format!("{count} members"),
-    };
-    let head = format!("{} is up: {count}, etcd {}", status.cluster, status.spec.version);
+    let members_up = count(status.members.len(), "member", "members");
+    let head = format!(
+        "{} is up: {members_up}, etcd {}",
+        status.cluster, status.spec.version
+    );
     let mut text = format!(
         "\n{}\n\n{}\n",
         paint(style::GOOD.bold(), &head),

@@ -36,7 +36,7 @@ fn what_makes_no_sense_is_said_at_once() {
         ),
         (
             vec!["run", archive, "--endpoints", "https://127.0.0.1:1"],
-            vec!["--cacert"],
+            vec!["--cacert is required for https endpoints (https://127.0.0.1:1)"],
         ),
         (
             vec![

@@ -164,7 +164,7 @@ fn an_archive_of_etcdbrctl_is_used_as_it_lies_there() {
         assert_eq!(proven["findings"], Value::Array(Vec::new()));
     }
     let page = theirs.run(&["verify", &archive, "--level", "served", "--etcd", &etcd]);
-    for part in ["1 fulls", "HashKV", "a real etcd says the same"] {
+    for part in ["1 full", "HashKV", "a real etcd says the same"] {
         assert!(page.succeeds().contains(part), "{page:?}");
     }
 
@@ -303,7 +303,7 @@ fn what_is_wrong_with_an_archive_of_etcdbrctl_is_said() {
     let known = format!("what is known of 2099-01-01T00:00:00Z is revision {last}");
     theirs.run(&late).fails(3, &[&known, "--yes"]);
     let planned = theirs.run(&[&late[..], &["--dry-run"]].concat());
-    for part in ["to agree to: ", &known, "With --yes"] {
+    for part in ["needs --yes: ", &known, "With --yes"] {
         assert!(planned.succeeds().contains(part), "{planned:?}");
     }
     assert!(!theirs.sandbox.path("target").exists());

@@ -93,6 +93,8 @@ fn numbers_are_those_of_etcd() {
                 (&Value::from(2), &theirs["totalKey"]),
                 "{version}"
             );
+            let page = sandbox.run(&["snapshot", "status", "etcd.db"]);
+            assert!(page.succeeds().contains("unknown (before 3.6)"), "{page:?}");
         }
 
         let asked = json(&etcd.ctl(&["endpoint", "hashkv", "-w", "json"]));

@@ -92,7 +92,10 @@ fn what_fails_leaves_the_older_file_alone() {
     let many = save("http://127.0.0.1:1,http://127.0.0.1:2");
     many.fails(2, &["name one of them"]);
     let trustless = save("https://127.0.0.1:1");
-    trustless.fails(2, &["--cacert"]);
+    trustless.fails(
+        2,
+        &["--cacert is required for https endpoints (https://127.0.0.1:1)"],
+    );
     untouched(&trustless);
     let out = sandbox.path("out");
     sandbox

@@ -13,6 +13,7 @@ use super::{etcdbr, watched};
 use crate::arguments::backup::Compact;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
+use crate::render::count::count;
 use crate::render::facts;
 
 #[derive(Debug, Serialize)]
@@ -84,8 +85,9 @@ fn page(shown: &Shown) -> String {
         (
             "made of",
             format!(
-                "that of revision {}, and {} deltas",
-                shown.from_full, shown.deltas
+                "that of revision {}, and {}",
+                shown.from_full,
+                count(shown.deltas, "delta", "deltas")
             ),
         ),
         ("size", facts::size(shown.stored_bytes)),

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Lines below a plan: what should be known of it, and what has to be agreed to.
 pub fn notes(notes: &[String], consents: &[String]) -> String {
     let notes = notes.iter().map(|note| format!("note: {note}\n"));
-    let consents = consents.iter().map(|consent| format!("to agree to: {consent}\n"));
+    let consents = consents.iter().map(|consent| format!("needs --yes: {consent}\n"));
     notes.chain(consents).collect()
 }
 

@@ -11,6 +11,7 @@ use super::{etcdbr, watched};
 use crate::arguments::backup::Copy;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
+use crate::render::count::count;
 use crate::render::{facts, style};
 
 /// Copies it and says what was copied.
@@ -39,14 +40,18 @@ fn page(copied: &Copied) -> String {
     let mut lines = vec![
         (
             "copied",
-            format!("{} objects, {}", copied.objects, facts::size(copied.bytes)),
+            format!(
+                "{}, {}",
+                count(copied.objects, "object", "objects"),
+                facts::size(copied.bytes)
+            ),
         ),
-        ("were there", format!("{} objects", copied.were_there)),
+        ("were there", count(copied.were_there, "object", "objects")),
         ("records", copied.records.to_string()),
     ];
     if copied.deleted > 0 {
-        let text = format!("{} objects that the source gave up", copied.deleted);
-        lines.push(("deleted", text));
+        let objects = count(copied.deleted, "object", "objects");
+        lines.push(("deleted", format!("{objects} that the source gave up")));
     }
     for repaired in &copied.repaired {
         lines.push(("repaired", format!("{}: {}", repaired.object, repaired.why)));

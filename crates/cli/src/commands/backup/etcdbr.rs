@@ -23,6 +23,7 @@ use crate::arguments::backup::{Compact, Copy, Level, List, Restore, Verify};
 use crate::commands::restored_members::Made;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
+use crate::render::count::count;
 use crate::render::table::{Cell, draw};
 use crate::render::{facts, style};
 use crate::say;
@@ -165,7 +166,11 @@ fn converted_page(converted: &Converted) -> String {
         ("full copies", converted.fulls.to_string()),
         (
             "deltas",
-            format!("{}, {} changes", converted.deltas, converted.rows),
+            format!(
+                "{}, {}",
+                converted.deltas,
+                count(converted.rows, "change", "changes")
+            ),
         ),
         ("up to revision", converted.revision.to_string()),
     ];
@@ -210,9 +215,9 @@ pub async fn verified(
 
 fn verified_page(report: &Report) -> String {
     let text = format!(
-        "{} fulls, {} deltas, {}",
-        report.fulls,
-        report.deltas,
+        "{}, {}, {}",
+        count(report.fulls, "full", "fulls"),
+        count(report.deltas, "delta", "deltas"),
         facts::size(report.bytes)
     );
     let mut lines = vec![("read", text)];
@@ -254,7 +259,11 @@ pub async fn compacted(arguments: &Compact, store: &Store, scratch: &Path) -> Re
             ("revision", compacted.revision.to_string()),
             (
                 "of",
-                format!("{} and {} deltas", compacted.from, compacted.deltas),
+                format!(
+                    "{} and {}",
+                    compacted.from,
+                    count(compacted.deltas, "delta", "deltas")
+                ),
             ),
             ("size", facts::size(compacted.bytes)),
         ])

@@ -15,6 +15,7 @@ use crate::arguments::Form;
 use crate::arguments::backup::Prune;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
+use crate::render::count::count;
 use crate::render::facts;
 use crate::render::status::bytes_in_words;
 use crate::say;
@@ -86,8 +87,10 @@ pub fn retention(keep: &[String]) -> Result<Option<Retention>, Failure> {
 fn tally(tally: Tally) -> String {
     match tally.objects {
         0 => "nothing".to_owned(),
-        1 => format!("1 object, {}", bytes_in_words(tally.bytes)),
-        objects => format!("{objects} objects, {}", bytes_in_words(tally.bytes)),
+        objects => {
+            let objects = count(objects, "object", "objects");
+            format!("{objects}, {}", bytes_in_words(tally.bytes))
+        }
     }
 }
 
@@ -102,9 +105,9 @@ fn plan_page(plan: &Plan) -> String {
                 Why::OneOfEach => "one of each",
             };
             let text = format!(
-                "{} full copies, {} deltas, {}: {why}",
-                staying.fulls.objects,
-                staying.deltas.objects,
+                "{}, {}, {}: {why}",
+                count(staying.fulls.objects, "full copy", "full copies"),
+                count(staying.deltas.objects, "delta", "deltas"),
                 bytes_in_words(staying.fulls.bytes + staying.deltas.bytes)
             );
             lines.push(("  stays", text));

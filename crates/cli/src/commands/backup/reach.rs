@@ -36,7 +36,7 @@ pub fn named(urls: Vec<String>, secrets: Secrets) -> Result<Cluster, Failure> {
             || urls.iter().any(|url| url.starts_with("https://"));
         if secure && secrets.cacert.is_none() {
             return Err(Failure::usage(format!(
-                "{} is asked with TLS, and --cacert does not say whom to trust",
+                "--cacert is required for https endpoints ({})",
                 urls.join(",")
             )));
         }

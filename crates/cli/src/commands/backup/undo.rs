@@ -17,6 +17,7 @@ use crate::arguments::moment::Point;
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
 use crate::render::bytes::{hex, readable};
+use crate::render::count::count;
 use crate::render::table::{Cell, draw};
 use crate::render::{facts, style};
 use crate::say;
@@ -188,12 +189,12 @@ fn done_page(undoing: &Undoing, done: &Done) -> String {
         "put back",
         format!(
             "{}, in {}",
-            count(done.put_back, "key"),
-            count(done.transactions, "transaction")
+            count(done.put_back, "key", "keys"),
+            count(done.transactions, "transaction", "transactions")
         ),
     )];
     if done.deleted > 0 {
-        lines.push(("deleted", count(done.deleted, "key")));
+        lines.push(("deleted", count(done.deleted, "key", "keys")));
     }
     for (name, fate) in [
         ("were as before", Fate::Already),
@@ -201,25 +202,17 @@ fn done_page(undoing: &Undoing, done: &Done) -> String {
     ] {
         let keys = undoing.count(fate);
         if keys > 0 {
-            lines.push((name, count(keys as u64, "key")));
+            lines.push((name, count(keys, "key", "keys")));
         }
     }
     if undoing.without_lease() > 0 {
         lines.push((
             "without lease",
-            format!("{} that had one", count(undoing.without_lease() as u64, "key")),
+            format!("{} that had one", count(undoing.without_lease(), "key", "keys")),
         ));
     }
     if done.revision > 0 {
         lines.push(("revision", done.revision.to_string()));
     }
     format!("\n{}", facts::page(&lines))
-}
-
-/// So many of them.
-fn count(number: u64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    }
 }

@@ -14,6 +14,7 @@ use super::{etcdbr, list, watched};
 use crate::arguments::backup::{Level, Verify};
 use crate::commands::snapshot::form;
 use crate::failure::Failure;
+use crate::render::count::count;
 use crate::render::{facts, style};
 use crate::roots;
 
@@ -61,11 +62,12 @@ pub async fn run(root: Option<PathBuf>, arguments: &Verify) -> Result<(), Failur
 }
 
 /// So many things were found wrong.
-pub fn wrong(count: usize) -> Failure {
-    let what = match count {
-        1 => "1 thing is not as it should be".to_owned(),
-        _ => format!("{count} things are not as they should be"),
-    };
+pub fn wrong(findings: usize) -> Failure {
+    let what = count(
+        findings,
+        "thing is not as it should be",
+        "things are not as they should be",
+    );
     Failure::failed(what).and("`quorate backup restore URL --dry-run` says what can still be reached.")
 }
 
@@ -73,10 +75,10 @@ fn page(report: &Report) -> String {
     let mut lines = vec![(
         "read",
         format!(
-            "{} full copies, {} deltas, {} records, {}",
-            report.fulls,
-            report.deltas,
-            report.records,
+            "{}, {}, {}, {}",
+            count(report.fulls, "full copy", "full copies"),
+            count(report.deltas, "delta", "deltas"),
+            count(report.records, "record", "records"),
             facts::size(report.bytes)
         ),
     )];
@@ -89,8 +91,9 @@ fn page(report: &Report) -> String {
         lines.push((
             "compared",
             format!(
-                "{} recorded hashes, {} full copies",
-                rebuilt.hashes, rebuilt.fulls
+                "{}, {}",
+                count(rebuilt.hashes, "recorded hash", "recorded hashes"),
+                count(rebuilt.fulls, "full copy", "full copies")
             ),
         ));
     }

@@ -62,7 +62,7 @@ fn named(url: &str, arguments: &Save, timeouts: Timeouts) -> Result<Chosen, Fail
         }
         (None, true) => {
             return Err(Failure::usage(format!(
-                "{url} is asked with TLS, and --cacert does not say whom to trust"
+                "--cacert is required for https endpoints ({url})"
             )));
         }
     };

@@ -12,6 +12,7 @@ use super::offline;
 use crate::arguments::snapshot::{Keys as Arguments, Lines};
 use crate::failure::Failure;
 use crate::render::bytes::{hex, readable};
+use crate::render::count::count;
 use crate::render::kubernetes::{Object, object};
 use crate::render::table::{Cell, draw};
 use crate::say;
@@ -102,17 +103,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn summary(shown: usize, found: usize, revision: i64) -> String {
-    let keys = |count: usize| {
-        if count == 1 {
-            "1 key".to_owned()
-        } else {
-            format!("{count} keys")
-        }
-    };
+    let keys = count(found, "key", "keys");
     if shown < found {
-        format!("{shown} of {} at revision {revision}", keys(found))
+        format!("{shown} of {keys} at revision {revision}")
     } else {
-        format!("{} at revision {revision}", keys(found))
+        format!("{keys} at revision {revision}")
     }
 }
 

@@ -44,7 +44,7 @@ fn page(shown: &Shown) -> String {
         .compact_revision
         .map_or("never".to_owned(), |r| format!("up to revision {r}"));
     let version = if shown.version.is_empty() {
-        "not told, as before 3.6"
+        "unknown (before 3.6)"
     } else {
         &shown.version
     };
