@@ -13,6 +13,7 @@ mod duration;
 mod failure;
 mod log_lines;
 mod manifest;
+mod output_file;
 mod progress;
 mod render;
 mod roots;

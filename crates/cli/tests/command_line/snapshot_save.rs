@@ -97,16 +97,6 @@ fn what_fails_leaves_the_older_file_alone() {
         &["--cacert is required for https endpoints (https://127.0.0.1:1)"],
     );
     untouched(&trustless);
-    let out = sandbox.path("out");
-    sandbox
-        .run(&[
-            "snapshot",
-            "save",
-            out.to_str().unwrap(),
-            "--endpoints",
-            &etcd.url,
-        ])
-        .fails(2, &["is no file"]);
     sandbox
         .run(&["snapshot", "save", "no/such/x", "--endpoints", &etcd.url])
         .fails(1, &["cannot write no/such/x", "No such file or directory"]);
@@ -114,6 +104,49 @@ fn what_fails_leaves_the_older_file_alone() {
         .run(&["snapshot", "save", "x"])
         .fails(1, &["there is no cluster under", "--endpoints"]);
     assert!(sandbox.is_untouched());
+}
+
+/// A file that is renamed over a device or a link would end it, for everyone on this machine.
+#[test]
+fn only_a_regular_file_is_replaced() {
+    let sandbox = Sandbox::new();
+    let etcd = Etcd::start(&newest(), &sandbox.path("etcd"));
+    etcd.put("key", b"value");
+    let snapshot = sandbox.path("snapshot");
+    let snapshot = snapshot.to_str().unwrap();
+    let save = |file: &str| sandbox.run(&["snapshot", "save", file, "--endpoints", &etcd.url]);
+    save(snapshot).succeeds();
+    let data_dir = etcd.data_dir.to_str().unwrap();
+    let older = sandbox.file("older", "an older one");
+    let place = |name: &str| sandbox.path(name).to_str().unwrap().to_owned();
+    let (directory, link, pipe, socket) = (place("directory"), place("link"), place("pipe"), place("socket"));
+    std::fs::create_dir(&directory).unwrap();
+    std::os::unix::fs::symlink(&older, &link).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let kind = |path: &str| std::fs::symlink_metadata(path).unwrap().file_type();
+    for path in [&directory, &link, &pipe, &socket] {
+        let (before, expected) = (kind(path), format!("{path} exists and is not a regular file"));
+        save(path).fails(2, &[&expected]);
+        let dead = sandbox.run(&["snapshot", "save", path, "--from-data-dir", data_dir]);
+        dead.fails(2, &[&expected]);
+        let get = sandbox.run(&["snapshot", "get", snapshot, "key", "--output-file", path]);
+        get.fails(2, &[&expected, "Leave --output-file out to print"]);
+        let archive = format!("file://{}", place("archive"));
+        let agent = [
+            "backup",
+            "run",
+            &archive,
+            "--endpoints",
+            &etcd.url,
+            "--status-file",
+            path,
+        ];
+        sandbox.run(&agent).fails(2, &[&expected]);
+        assert_eq!(kind(path), before, "{path}");
+    }
+    assert_eq!(std::fs::read(&older).unwrap(), b"an older one");
 }
 
 #[test]

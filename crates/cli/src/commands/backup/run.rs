@@ -15,8 +15,8 @@ use super::prune::retention;
 use super::{place, reach};
 use crate::arguments::backup::{AskHash, Run};
 use crate::failure::{Failure, chain};
-use crate::log_lines;
 use crate::signals::stop;
+use crate::{log_lines, output_file};
 
 /// How often what it says of itself is written, if it changes, and how often at least: who reads it sees that it lives.
 const STATUS_PAUSE: Duration = Duration::from_secs(1);
@@ -33,6 +33,9 @@ pub async fn run(root: Option<PathBuf>, arguments: Run) -> Result<(), Failure> {
             .map_err(|error| Failure::failed(format!("cannot end with the supervisor: {error}")))?;
     }
     log_lines::begin(log_lines::LogOptions::default());
+    if let Some(file) = &arguments.status_file {
+        output_file::check(file)?;
+    }
     let keep = retention(&arguments.keep)?;
     let schedule = Schedule::parse(&arguments.schedule).map_err(|error| Failure::usage(chain(&error)))?;
     let key = place::key(&arguments.place)?;

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::{form, offline};
 use crate::arguments::snapshot::Save as Arguments;
 use crate::failure::Failure;
+use crate::output_file;
 use crate::render::facts;
 use crate::{roots, say};
 
@@ -38,6 +39,7 @@ struct Saved {
 
 /// Makes it and says what it is.
 pub fn run(root: Option<PathBuf>, data_dir: &Path, arguments: &Arguments) -> Result<(), Failure> {
+    output_file::check(&arguments.file)?;
     let wanted = Revive {
         data_dir,
         wal_dir: arguments.wal_dir.as_deref(),

@@ -16,6 +16,7 @@ use super::keys::Key;
 use super::offline;
 use crate::arguments::snapshot::{Get as Arguments, Written};
 use crate::failure::{Failure, chain};
+use crate::output_file;
 use crate::render::bytes::{hex, readable};
 use crate::render::json_text;
 use crate::render::kubernetes::{Object, object};
@@ -139,6 +140,8 @@ impl Sink {
         let Some(path) = file else {
             return Ok(Sink::Out);
         };
+        output_file::check(path)
+            .map_err(|refused| refused.and("Leave --output-file out to print to standard output."))?;
         let name = path.display().to_string();
         let draft = Draft::among_others(path).map_err(|error| unwritable(&name, &error))?;
         Ok(Sink::File(draft, name))

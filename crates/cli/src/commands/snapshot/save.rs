@@ -18,6 +18,7 @@ use super::form;
 use crate::arguments::snapshot::Save;
 use crate::bar::Bar;
 use crate::failure::{Failure, chain};
+use crate::output_file;
 use crate::render::bytes::hex;
 use crate::render::facts;
 use crate::say;
@@ -95,12 +96,7 @@ async fn save(root: Option<PathBuf>, arguments: &Save) -> Result<Saved, Failure>
 
 /// A draft beside the file, before anything is asked of anyone.
 fn begin(file: &Path) -> Result<Draft, Failure> {
-    if file.metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(Failure::usage(format!(
-            "{} is there and is no file",
-            file.display()
-        )));
-    }
+    output_file::check(file)?;
     Draft::among_others(file).map_err(|error| unwritable(file, &error))
 }
 
