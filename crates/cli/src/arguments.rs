@@ -28,7 +28,7 @@ Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.";
 /// Runs etcd clusters and keeps them quorate.
 #[derive(Debug, Parser)]
 #[command(name = "quorate", version, after_help = EXAMPLES, styles = say::help_styles())]
-#[command(disable_help_subcommand = true, max_term_width = 100)]
+#[command(max_term_width = 100)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Option<Command>,

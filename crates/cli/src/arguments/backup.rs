@@ -22,7 +22,6 @@ Without credentials=FILE the usual environment variables are asked, then the mac
 
 Examples:
   quorate backup run file:///var/backups/etcd
-  quorate backup list file:///var/backups/etcd
   quorate backup restore file:///var/backups/etcd --data-dir new --to-time '10m ago'")]
 pub struct Backup {
     #[command(subcommand)]

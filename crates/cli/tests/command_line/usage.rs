@@ -35,7 +35,20 @@ fn help_is_short_and_offers_only_what_exists() {
         assert!(!about.is_empty() && about.len() <= 100, "one line: {own:?}");
         assert!(own.out.lines().count() <= 30, "short: {own:?}");
         assert!(own.out.contains(&format!("Usage: quorate {command}")), "{own:?}");
+        let asked = sandbox.run(&["help", command]);
+        // Not all of it is the same: the operator's help names its process.
+        assert_eq!(asked.succeeds().lines().next(), Some(about), "{asked:?}");
+        assert!(
+            asked.out.contains(&format!("Usage: quorate {command}")),
+            "{asked:?}"
+        );
     }
+    assert_eq!(sandbox.run(&["help"]).succeeds(), help.out);
+    assert_eq!(
+        sandbox.run(&["help", "backup", "run"]).succeeds(),
+        sandbox.run(&["backup", "run", "--help"]).succeeds()
+    );
+    sandbox.run(&["help", "fly"]).fails(2, &["fly"]);
     assert!(
         help.out
             .contains("Exit codes: 0 done, 1 failed, 2 bad usage or input, 3 refused for safety.")
