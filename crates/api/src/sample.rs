@@ -8,7 +8,7 @@ use semver::Version;
 pub fn default_manifest(name: &str, replicas: u32, version: &Version) -> String {
     format!(
         r#"# An etcd cluster on this machine. `quorate up -f THIS-FILE` runs it; Ctrl-C stops it and keeps its data.
-# Change the file and run `quorate up` again, or use `quorate scale` and `quorate upgrade`.
+# A running cluster follows each change of this file within seconds. `quorate scale` and `quorate upgrade` edit it for you.
 apiVersion: etcd.improbable.io/v1alpha1
 kind: EtcdCluster
 metadata:

@@ -126,13 +126,8 @@ fn versions(status: &Status) -> String {
 
 /// How the cluster is, in words.
 pub fn health(status: &Status) -> (Style, String) {
-    let voters: Vec<&Member> = status
-        .members
-        .iter()
-        .filter(|m| matches!(m.role.as_str(), "leader" | "voter"))
-        .collect();
+    let voters: Vec<&Member> = voters(status).collect();
     let healthy = voters.iter().filter(|member| member.healthy).count();
-    let quorum = voters.len() / 2 + 1;
     let all = |count: usize| match count {
         1 => "its only member serves".to_owned(),
         2 => "both members serve".to_owned(),
@@ -152,26 +147,14 @@ pub fn health(status: &Status) -> (Style, String) {
     if status.ready {
         return (style::GOOD, format!("is healthy: {}", all(voters.len())));
     }
-    if voters.is_empty() {
-        // Without a quorum nobody can say who votes.
-        let running = status
-            .members
-            .iter()
-            .filter(|member| member.pid.is_some())
-            .count();
-        return match (&status.cluster_id, status.blocks.is_empty()) {
-            (None, true) => (style::WARN, "is starting".to_owned()),
-            (None, false) => (style::BAD, "cannot start".to_owned()),
-            (Some(_), _) => (
-                style::BAD,
-                format!("has no quorum: {running} of {} members run", status.members.len()),
-            ),
-        };
-    }
-    if healthy < quorum {
-        let count = voters.len();
-        let words = format!("has no quorum: {healthy} of {count} voting members healthy, {quorum} needed");
+    if let Some(words) = no_quorum(status) {
         return (style::BAD, words);
+    }
+    if voters.is_empty() {
+        return match status.blocks.is_empty() {
+            true => (style::WARN, "is starting".to_owned()),
+            false => (style::BAD, "cannot start".to_owned()),
+        };
     }
     let serving = match healthy == voters.len() {
         true => all(healthy),
@@ -187,14 +170,35 @@ pub fn health(status: &Status) -> (Style, String) {
     }
 }
 
+fn voters(status: &Status) -> impl Iterator<Item = &Member> {
+    let members = status.members.iter();
+    members.filter(|member| matches!(member.role.as_str(), "leader" | "voter"))
+}
+
+/// That a cluster which is looked after has no quorum, in words; not of one that has yet to begin.
+pub fn no_quorum(status: &Status) -> Option<String> {
+    if status.stale || !status.supervisor.running {
+        return None;
+    }
+    let voting = voters(status).count();
+    if voting == 0 {
+        // Without a quorum nobody can say who votes.
+        let members = status.members.iter();
+        let running = members.filter(|member| member.pid.is_some()).count();
+        let all = status.members.len();
+        let begun = status.cluster_id.is_some();
+        return begun.then(|| format!("has no quorum: {running} of {all} members run"));
+    }
+    let healthy = voters(status).filter(|member| member.healthy).count();
+    let quorum = voting / 2 + 1;
+    (healthy < quorum)
+        .then(|| format!("has no quorum: {healthy} of {voting} voting members healthy, {quorum} needed"))
+}
+
 /// Do clients get answers, as far as is known? A cluster that changes, or lacks a member, serves; one whose alarm is on
 /// takes no writes.
 pub fn serves(status: &Status) -> bool {
-    let voters = status
-        .members
-        .iter()
-        .filter(|m| matches!(m.role.as_str(), "leader" | "voter"));
-    let (all, healthy) = voters.fold((0, 0), |(all, healthy), m| {
+    let (all, healthy) = voters(status).fold((0, 0), |(all, healthy), m| {
         (all + 1, healthy + usize::from(m.healthy))
     });
     let alarm = |reason: &str| matches!(reason, "NoSpace" | "Corrupt");

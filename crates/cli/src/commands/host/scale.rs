@@ -4,6 +4,7 @@ use quorate_host::{Root, Status, control};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::manifest::Manifest;
+use crate::render::status::no_quorum;
 use crate::{progress, say};
 
 /// More members than this are asked about.
@@ -26,14 +27,15 @@ pub async fn run(root: &Root, arguments: &arguments::Scale) -> Result<(), Failur
     let wanted = arguments.replicas;
     ask_about_many(wanted, arguments.yes)?;
     let manifest = Manifest::of(root)?;
-    let running = control::supervisor(root.path())?.is_some_and(|supervisor| supervisor.running);
+    let status = control::read_status(root.path())?;
+    let running = status.as_ref().is_some_and(|status| status.supervisor.running);
     progress::can_wait(arguments.wait, running, root)?;
     let (from, name) = (manifest.cluster().replicas, manifest.cluster().name.clone());
     if manifest.change(|text| edit::set_replicas(text, wanted))? {
         say::line(&format!(
             "{}: replicas {from} to {wanted}. {}",
             manifest.path().display(),
-            what_follows(&name, from, wanted)
+            outlook(status.as_ref(), &name, what_follows(&name, from, wanted))
         ));
     } else {
         say::line(&format!(
@@ -42,6 +44,16 @@ pub async fn run(root: &Root, arguments: &arguments::Scale) -> Result<(), Failur
         ));
     }
     progress::follow(arguments.wait, root, running, |status| is_done(status, wanted)).await
+}
+
+/// What follows, and when, where it cannot follow yet.
+fn outlook(status: Option<&Status>, name: &str, follows: String) -> String {
+    match status.and_then(no_quorum) {
+        Some(words) => {
+            format!("{name} {words}. No member joins or leaves until there is a quorum; then {follows}")
+        }
+        None => follows,
+    }
 }
 
 fn what_follows(name: &str, from: u32, wanted: u32) -> String {
@@ -65,7 +77,36 @@ fn is_done(status: &Status, wanted: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use quorate_host::Member;
+
     use super::*;
+
+    #[test]
+    fn nobody_is_said_to_join_without_a_quorum() {
+        let outlook_of = |healthy: [bool; 3], running| {
+            let member = |healthy| Member {
+                role: "voter".to_owned(),
+                healthy,
+                ..Member::default()
+            };
+            let mut status = Status {
+                members: healthy.map(member).into(),
+                ..Status::default()
+            };
+            status.supervisor.running = running;
+            outlook(Some(&status), "c", what_follows("c", 3, 4))
+        };
+        let joins = "c-3 will join, as a learner until it has caught up.";
+        assert_eq!(outlook_of([true, true, false], true), joins);
+        assert_eq!(
+            outlook_of([true, false, false], true),
+            format!(
+                "c has no quorum: 1 of 3 voting members healthy, 2 needed. No member joins or leaves until there is a \
+                 quorum; then {joins}"
+            )
+        );
+        assert_eq!(outlook_of([false; 3], false), joins, "nobody knows");
+    }
 
     #[test]
     fn it_is_said_who_joins_and_who_leaves() {
