@@ -5,6 +5,7 @@
 
 pub(crate) mod build;
 pub(crate) mod certs;
+mod departed;
 pub(crate) mod execute;
 pub(crate) mod last_index;
 pub(crate) mod manifest;

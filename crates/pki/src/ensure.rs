@@ -2,7 +2,7 @@
 //!
 //! In: the directory, what is wanted, the policy, the time. Out: a [`Report`]; the directory is good.
 //! Never: a new CA while there is one that can sign; a key written after its certificate (a crash between the two
-//! then shows as a mismatch, which the next pass repairs); a former CA file deleted.
+//! then shows as a mismatch, which the next pass repairs); a former CA file deleted; a file removed that was not issued here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,10 @@ pub fn ensure(dir: &Path, wanted: &Wanted, policy: &Policy, now: SystemTime) -> 
         };
         pairs.push(pass.leaf(Role::Server(member.name.clone()), &leaf, &ensured.ca)?);
         pairs.push(pass.leaf(Role::Peer(member.name.clone()), &leaf, &peers.ca)?);
+    }
+    for member in &wanted.departed {
+        pass.remove(Role::Server(member.clone()), member, &ensured.ca)?;
+        pass.remove(Role::Peer(member.clone()), member, &peers.ca)?;
     }
     // quorate's own first: the client's may have been its own, and root's, before there were two.
     for (role, name) in [(Role::Root, ROOT), (Role::Client, wanted.client_name.as_str())] {
@@ -141,6 +145,16 @@ impl Pass<'_> {
                 self.put(role, paths, &made, why)
             }
         }
+    }
+
+    /// Removes what `ca` issued to a member that left. The certificate goes last: by it a crash between the two is mended.
+    fn remove(&self, role: Role, member: &str, ca: &Ca) -> Result<(), Error> {
+        let paths = self.layout.of(&role);
+        if examine::is_issued(&paths, member, ca)? {
+            self.dir.remove(&paths.key)?;
+            self.dir.remove(&paths.cert)?;
+        }
+        Ok(())
     }
 
     fn kept(&self, role: Role, paths: PairPaths, info: &CertInfo) -> Result<PairReport, Error> {

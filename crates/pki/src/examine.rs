@@ -101,6 +101,24 @@ pub(crate) fn leaf(
     Ok(load(paths)?.and_then(judge))
 }
 
+/// Did `ca` issue this certificate to `name`, and is the key beside it, if there is one, its own?
+pub(crate) fn is_issued(paths: &PairPaths, name: &str, ca: &Ca) -> Result<bool, Error> {
+    let Some(pem) = files::read(&paths.cert)? else {
+        return Ok(false);
+    };
+    let Ok(der) = inspect::certificate_der(&pem) else {
+        return Ok(false);
+    };
+    let Ok(cert) = inspect::parse(&der) else {
+        return Ok(false);
+    };
+    let public_key = &cert.public_key().subject_public_key.data;
+    let matches = |pem: Vec<u8>| private_key(&pem).is_some_and(|key| key.public_key_raw() == &**public_key);
+    let key_fits = files::read(&paths.key)?.is_none_or(matches);
+    let info = inspect::describe(&der, &cert);
+    Ok(key_fits && !info.is_ca && info.common_name == name && signed_by(&der, &ca.der))
+}
+
 /// What is wrong with a leaf that should say `wanted` and be signed by `ca`.
 pub(crate) fn fault(pair: &Pair, wanted: &Leaf<'_>, ca: &Ca, timing: Timing<'_>) -> Option<Why> {
     let info = &pair.info;

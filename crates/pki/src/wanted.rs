@@ -75,20 +75,20 @@ impl MemberIdentity {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        if self.name.is_empty()
-            || self.name.len() > 200
-            || self.name.starts_with('.')
-            || !self.name.bytes().all(fits)
-        {
-            return Err(Error::MemberName {
-                name: self.name.clone(),
-            });
-        }
+        check_name(&self.name)?;
         self.sans
             .iter()
             .try_for_each(|san| San::parse(&san.to_string()).map(drop))
     }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.bytes().all(fits) {
+        let name = name.to_owned();
+        return Err(Error::MemberName { name });
+    }
+    Ok(())
 }
 
 /// The certificates a cluster needs.
@@ -98,6 +98,8 @@ pub struct Wanted {
     pub cluster_name: String,
     /// The members; each gets a server and a peer certificate.
     pub members: Vec<MemberIdentity>,
+    /// Members that left; the certificates and keys that were issued for them are removed.
+    pub departed: Vec<String>,
     /// The common name of the certificate for applications: the etcd user it stands for where etcd's
     /// authentication is on.
     pub client_name: String,
@@ -109,6 +111,7 @@ impl Wanted {
         Wanted {
             cluster_name: cluster_name.to_owned(),
             members,
+            departed: Vec::new(),
             client_name: "client".to_owned(),
         }
     }
@@ -122,6 +125,12 @@ impl Wanted {
                 return Err(Error::MemberTwice {
                     name: member.name.clone(),
                 });
+            }
+        }
+        for name in &self.departed {
+            check_name(name)?;
+            if !seen.insert(name.to_ascii_lowercase()) {
+                return Err(Error::MemberTwice { name: name.clone() });
             }
         }
         Ok(())
@@ -209,6 +218,9 @@ mod tests {
                 }],
             );
             assert!(wanted.check().is_err(), "{bad:?}");
+            let mut wanted = Wanted::new("c", Vec::new());
+            wanted.departed.push(bad.to_owned());
+            assert!(wanted.check().is_err(), "{bad:?}");
         }
     }
 
@@ -222,6 +234,9 @@ mod tests {
             Wanted::new("c", vec![member("a"), member("A")]).check(),
             Err(Error::MemberTwice { .. })
         ));
+        let mut wanted = Wanted::new("c", vec![member("a")]);
+        wanted.departed.push("A".to_owned());
+        assert!(matches!(wanted.check(), Err(Error::MemberTwice { .. })));
     }
 
     #[test]

@@ -290,9 +290,58 @@ fn a_member_more_and_a_member_less() {
         .members
         .push(MemberIdentity::local("demo-2", []).unwrap());
     assert_eq!(bench.repaired().len(), 2);
-    bench.wanted.members.clear();
+    // Not wanted does not mean gone: what a member may still use stays.
+    bench.wanted.members.retain(|member| member.name == "demo-0");
     assert_eq!(bench.repaired(), []);
-    assert!(bench.layout().server("demo-0").cert.exists());
+    let layout = bench.layout();
+    let files = |member: &str| {
+        let pairs = [layout.server(member), layout.peer(member)];
+        pairs.into_iter().flat_map(|pair| [pair.cert, pair.key])
+    };
+    let count = |member: &str| files(member).filter(|path| path.exists()).count();
+    assert_eq!(["demo-0", "demo-1", "demo-2"].map(count), [4; 3]);
+    bench.wanted.departed = ["demo-1", "demo-2", "demo-3"].map(str::to_owned).into();
+    // A crash removed one key already.
+    fs::remove_file(layout.server("demo-1").key).unwrap();
+    let before = fs::read_dir(bench.dir()).unwrap().count();
+    assert_eq!(bench.repaired(), []);
+    assert_eq!(["demo-0", "demo-1", "demo-2"].map(count), [4, 0, 0]);
+    assert_eq!(
+        fs::read_dir(bench.dir()).unwrap().count(),
+        before - 7,
+        "nothing else is removed"
+    );
+}
+
+/// Who put other files under these names needs them.
+#[test]
+fn what_was_not_issued_here_is_not_removed() {
+    let mut bench = Bench::new();
+    let other = Bench::new();
+    bench.wanted.members.pop();
+    bench.wanted.departed.push("demo-1".to_owned());
+    let (ours, theirs) = (bench.layout(), other.layout());
+    // Of another CA, for another name, with another key, and no certificate at all.
+    let copy = |from: &Path, to: &Path| assert!(fs::copy(from, to).is_ok());
+    let (server, peer) = (ours.server("demo-1"), ours.peer("demo-1"));
+    copy(&theirs.server("demo-1").cert, &server.cert);
+    copy(&theirs.server("demo-1").key, &server.key);
+    copy(&ours.peer("demo-0").cert, &peer.cert);
+    copy(&ours.peer("demo-0").key, &peer.key);
+    assert_eq!(bench.repaired(), []);
+    assert!(
+        [&server.cert, &server.key, &peer.cert, &peer.key]
+            .iter()
+            .all(|path| path.exists())
+    );
+    copy(&ours.server("demo-0").cert, &server.cert);
+    fs::write(&peer.cert, "not a certificate").unwrap();
+    assert_eq!(bench.repaired(), []);
+    assert!(
+        [&server.cert, &server.key, &peer.cert, &peer.key]
+            .iter()
+            .all(|path| path.exists())
+    );
 }
 
 #[test]

@@ -28,7 +28,9 @@ pub(crate) struct CertKeeper<'a> {
     pub(crate) root: &'a Root,
     pub(crate) cluster: &'a str,
     pub(crate) members: &'a [MemberName],
-    /// Those of them that were started, and so had certificates before.
+    /// Members that left: what was issued for them is removed.
+    pub(crate) departed: &'a [MemberName],
+    /// Those of `members` that were started, and so had certificates before.
     pub(crate) started: &'a [MemberName],
     pub(crate) may: CertPolicy,
 }
@@ -265,10 +267,9 @@ impl CertKeeper<'_> {
         let identities: Result<Vec<_>, _> = members
             .map(|name| MemberIdentity::local(name.as_str(), []))
             .collect();
-        Ok(Wanted::new(
-            self.cluster,
-            identities.map_err(|source| self.failed(source))?,
-        ))
+        let mut wanted = Wanted::new(self.cluster, identities.map_err(|source| self.failed(source))?);
+        wanted.departed = self.departed.iter().map(MemberName::to_string).collect();
+        Ok(wanted)
     }
 
     /// Everyone who runs has certificates, and so does quorate.

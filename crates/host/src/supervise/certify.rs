@@ -68,12 +68,9 @@ impl<E: FnMut(Event)> Supervision<E> {
             self.spec = manifest::spec(&self.ground.cluster, &self.manifest.text, manifest::NO_TLS);
             return Ok(());
         }
-        let members: Vec<MemberName> = self
-            .ground
-            .ordinals()
-            .into_iter()
-            .map(|o| self.ground.name(o))
-            .collect();
+        let departed = self.ground.departed();
+        let known = self.ground.ordinals().into_iter().map(|o| self.ground.name(o));
+        let members: Vec<MemberName> = known.filter(|name| !departed.contains(name)).collect();
         let may = match self.ground.journal.memory.bootstrap {
             None => CertPolicy::Create,
             Some(_) if self.ground.cluster.paused => CertPolicy::Freeze,
@@ -89,6 +86,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             root: &root,
             cluster: &cluster,
             members: &members,
+            departed: &departed,
             started: &started,
             may,
         };
@@ -118,6 +116,7 @@ impl<E: FnMut(Event)> Supervision<E> {
             root: &root,
             cluster: &self.ground.cluster.name,
             members: &[],
+            departed: &[],
             started: &[],
             may: CertPolicy::Freeze,
         };

@@ -91,6 +91,25 @@ fn a_cluster_grows_and_shrinks_with_its_manifest() {
                 place.root().join("aside").read_dir().unwrap().count() == 2
             })
             .await;
+        let certificates_of = |member: &str| {
+            let entries = place.root().join("pki").read_dir().unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name.contains(member)).count()
+        };
+        // They are looked at when the manifest is read again, at the latest.
+        place.edit_manifest("\n  host:", "\n  paused: false\n  host:");
+        place
+            .until("certificates of former members gone", |_| {
+                certificates_of("t-1") + certificates_of("t-2") == 0
+            })
+            .await;
+        assert_eq!(certificates_of("t-0"), 4);
+        // Who comes to their place gets others.
+        place.edit_manifest("replicas: 1", "replicas: 2");
+        place
+            .until("two members", |s| s.ready && s.members.len() == 2)
+            .await;
+        assert_eq!(certificates_of("t-1"), 4);
         up.down().await;
     });
 }
