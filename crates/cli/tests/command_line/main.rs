@@ -17,4 +17,6 @@ mod sandbox;
 mod snapshot_read;
 mod snapshot_restore;
 mod snapshot_save;
+mod supervisor_ends;
+mod up;
 mod usage;

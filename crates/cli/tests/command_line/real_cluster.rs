@@ -1,126 +1,11 @@
 //! One life of a cluster with real etcd, as a newcomer would try it: up, look, change, kill, stop.
-//!
-//! Needs etcd in the cache (`make tools-quick` puts one there) and fails with that advice where there is none.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use quorate_testkit::{ClusterSlot, Ports, await_that};
+use quorate_testkit::await_that;
 use serde_json::Value;
 
-use crate::sandbox::{Run, Sandbox, told};
-
-const LIMIT: Duration = Duration::from_secs(180);
-
-struct Up {
-    sandbox: Sandbox,
-    cache: PathBuf,
-    child: Child,
-    lines: Receiver<String>,
-    _ports: Ports,
-    _slot: ClusterSlot,
-}
-
-impl Up {
-    /// `quorate up` on a new root, one member.
-    fn start(replicas: u32) -> Up {
-        let cache = quorate_host::etcd::find::default_cache().expect("HOME is not set");
-        let sandbox = Sandbox::new();
-        let places = quorate_host::etcd::find::Places {
-            cache: Some(cache.clone()),
-            ..Default::default()
-        };
-        let etcd = quorate_host::etcd::find::find_etcd(None, &places);
-        let version = etcd
-            .unwrap_or_else(|error| panic!("run `make tools-quick` first: {error}"))
-            .version;
-        let version = semver::Version::parse(&version.to_string()).unwrap();
-        let (slot, ports) = (ClusterSlot::acquire(), Ports::lease());
-        let manifest = quorate_api::default_manifest("etcd", replicas, &version);
-        let (client, peer) = (ports.port(0), ports.port(1));
-        sandbox.file(
-            "root/cluster.yaml",
-            &format!("{manifest}\n  host:\n    clientPort: {client}\n    peerPort: {peer}\n"),
-        );
-        let (child, lines) = spawn(&sandbox, &cache);
-        Up {
-            sandbox,
-            cache,
-            child,
-            lines,
-            _ports: ports,
-            _slot: slot,
-        }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Run {
-        told(
-            self.sandbox
-                .command(arguments)
-                .env("QUORATE_CACHE", &self.cache)
-                .output()
-                .unwrap(),
-        )
-    }
-
-    fn status(&self) -> Value {
-        serde_json::from_str(self.run(&["status", "-o", "json"]).succeeds()).unwrap()
-    }
-
-    /// Reads on until a line has `part`; returns it.
-    fn reads(&self, part: &str) -> String {
-        let until = Instant::now() + LIMIT;
-        let mut seen = Vec::new();
-        loop {
-            match self
-                .lines
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
-                Ok(line) if line.contains(part) => return line,
-                Ok(line) => seen.push(line),
-                Err(error) => panic!("no {part:?} ({error}) in {seen:#?}"),
-            }
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill")
-            .args([name, &self.child.id().to_string()])
-            .status()
-            .unwrap();
-        assert!(sent.success());
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        // Whatever failed, no member outlives the test.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = self.sandbox.command(&["down"]).output();
-    }
-}
-
-fn spawn(sandbox: &Sandbox, cache: &PathBuf) -> (Child, Receiver<String>) {
-    let mut command = sandbox.command(&["up"]);
-    let mut child = command
-        .env("QUORATE_CACHE", cache)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (sender, lines) = channel();
-    let reader = BufReader::new(child.stdout.take().unwrap());
-    std::thread::spawn(move || {
-        reader
-            .lines()
-            .map_while(Result::ok)
-            .try_for_each(|line| sender.send(line))
-    });
-    (child, lines)
-}
+use crate::up::{LIMIT, Up};
 
 /// Nobody has to say which member, or with which certificates.
 fn a_follower_is_saved(up: &Up) {
@@ -194,8 +79,7 @@ fn goes_on_without_its_manifest(up: &mut Up) {
     // Not by any file that is not there.
     up.run(&["up", "-f", "typo.yaml"])
         .fails(2, &["cannot read the manifest typo.yaml"]);
-    let (child, lines) = spawn(&up.sandbox, &up.cache);
-    (up.child, up.lines) = (child, lines);
+    up.again();
     up.reads("the last good one stays in force");
     await_that("three members that serve", LIMIT, || {
         let status = up.status();
@@ -295,33 +179,10 @@ fn up_look_change_kill_stop() {
     // The supervisor dies, the members do not.
     up.signal("-KILL");
     up.child.wait().unwrap();
-    let alone = up.run(&["status"]);
-    assert!(
-        alone.succeeds().contains("is not supervised") && alone.out.contains(" running "),
-        "{alone:?}"
-    );
-    up.run(&["healthcheck"]).fails(1, &["is not supervised"]);
-    assert_eq!(up.run(&["status", "--exit-code"]).code, 1);
-    let agent_gone = await_that("the end of the backup agent shown", LIMIT, || {
-        let status = up.status();
-        match status["backup"]["pid"].is_null() {
-            true => Ok(status),
-            false => Err(status.to_string()),
-        }
-    });
-    assert_eq!(
-        (&agent_gone["stale"], &agent_gone["ready"]),
-        (&true.into(), &false.into())
-    );
-    let told = up.run(&["status"]);
-    assert!(told.succeeds().contains("no agent runs"), "{told:?}");
-    let (child, lines) = spawn(&up.sandbox, &up.cache);
-    (up.child, up.lines) = (child, lines);
+    up.again();
     up.reads("runs already");
     up.reads("etcd is up: 3 members");
 
-    // Who ends a group of processes tells each of them, and a parent passes it on: that is one request.
-    up.signal("-TERM");
     up.signal("-TERM");
     up.reads("stopped; the data stays in");
     assert!(up.child.wait().unwrap().success());
