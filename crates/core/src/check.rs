@@ -15,6 +15,7 @@ mod data;
 mod disturbance;
 mod membership;
 mod remembering;
+mod standstill;
 mod starting;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,7 @@ pub fn check(
     data::judge(case, &mut found);
     remembering::judge(case, &mut found);
     change::judge(case, &mut found);
+    standstill::judge(case, &mut found);
     found
 }
 

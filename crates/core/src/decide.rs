@@ -24,12 +24,19 @@ pub fn decide(spec: &Spec, observed: &Observed, before: &Memory, now: Time) -> D
 
 /// The same with these guards. Where one is off, which is for the simulator only, the check is too: it knows them all.
 pub fn decide_with(spec: &Spec, observed: &Observed, before: &Memory, now: Time, guards: Guards) -> Decision {
-    let (plan, after) = plan_with(spec, observed, before, now, guards);
+    let (plan, memory) = plan_with(spec, observed, before, now, guards);
+    let planned = Decision { plan, memory };
     if guards != Guards::all() {
-        return Decision { plan, memory: after };
+        return planned;
     }
-    let violations = check(spec, observed, before, &after, &plan, now);
-    judged(plan, after, before, &violations)
+    checked(spec, observed, before, now, planned)
+}
+
+/// What the safety check leaves of a decision.
+pub fn checked(spec: &Spec, observed: &Observed, before: &Memory, now: Time, planned: Decision) -> Decision {
+    let Decision { plan, memory } = planned;
+    let violations = check(spec, observed, before, &memory, &plan, now);
+    judged(plan, memory, before, &violations)
 }
 
 fn judged(mut plan: Plan, after: Memory, before: &Memory, violations: &[Violation]) -> Decision {

@@ -34,13 +34,16 @@ pub enum Guard {
     ServedSettings,
     /// A member whose volume goes when it stops is replaced first. Without it a planned restart deletes its data.
     LeavingVolume,
+    /// Storage is deleted only of a slot that no member is in, that holds nothing of one, and while every voter serves.
+    /// Without it the data of a member goes that is down while it is to go, or whose volume was exchanged for another's.
+    NeededStorage,
     /// A volume starts for the member that it belongs to. Without it the copy of a member's volume runs beside the member,
     /// under one id. The gate in a pod keeps to it, whoever is there to ask.
     OwnVolume,
 }
 
 impl Guard {
-    pub const ALL: [Guard; 11] = [
+    pub const ALL: [Guard; 12] = [
         Guard::FreshVolume,
         Guard::NewIdForWiped,
         Guard::PresentVolume,
@@ -51,6 +54,7 @@ impl Guard {
         Guard::VersionStep,
         Guard::ServedSettings,
         Guard::LeavingVolume,
+        Guard::NeededStorage,
         Guard::OwnVolume,
     ];
 }

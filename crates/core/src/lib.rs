@@ -19,7 +19,7 @@ pub mod rotation;
 pub mod transitions;
 
 pub use check::check;
-pub use decide::{Decision, decide, decide_with};
+pub use decide::{Decision, checked, decide, decide_with};
 pub use last_words::last_words;
 pub use memory::Memory;
 pub use model::{Observed, Spec};

@@ -162,7 +162,7 @@ pub fn plan_with(
                 pass.restart_unproven();
             }
             pass.restart_after_lost_ca();
-            if spec.frozen.is_none() {
+            if spec.frozen.is_none() && !corrupt {
                 pass.grow_storage_of_stopped();
             }
         }

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use quorate_core::Memory;
 use quorate_core::model::{Observed, Ordinal, Outcome, StepKind, StepResult};
-use quorate_core::plan::{Plan, StartHow, Step, plan_with};
+use quorate_core::plan::{BlockReason, Plan, StartHow, Step};
+use quorate_core::{Decision, Memory, decide_with};
 
 use crate::checkers::BreakKind;
 use crate::etcd::{Asked, Operation, Place};
@@ -265,20 +265,17 @@ impl World {
         let time = self.ground.now().max(observed.at + age);
         let served = me.memory.served_with(self.spec.manifest.as_deref());
         (self.spec.fallback, self.spec.own_fallbacks) = served.map(settings_in).unwrap_or_default();
-        let (mut plan, memory) = plan_with(&self.spec, &observed, &me.memory, time, self.guards);
-        if me.bad_plans > 0 && self.spoil(&mut plan, &observed) {
+        let mut decision = decide_with(&self.spec, &observed, &me.memory, time, self.guards);
+        if me.bad_plans > 0 && self.spoil(&mut decision.plan, &observed) {
             me.bad_plans -= 1;
-            self.refuse_spoilt(me, &plan, &observed, &memory);
+            self.refuse_spoilt(me, (&observed, time), decision);
             me.requeue_after = now + 2;
             return;
         }
-        let violations = quorate_core::check(&self.spec, &observed, &me.memory, &memory, &plan, time);
-        if self.check_on && !violations.is_empty() {
-            let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            self.broke(
-                BreakKind::CheckDisagrees,
-                format!("{} - steps {:?}", all.join("; "), plan.steps),
-            );
+        let Decision { plan, memory } = decision;
+        let mut blocks = plan.blocks.iter();
+        if let Some(refused) = blocks.find(|block| block.reason == BlockReason::CheckRefused) {
+            self.broke(BreakKind::CheckDisagrees, refused.detail.clone());
         }
         self.coverage.plan(&plan);
         self.judge_rolled_back(&plan, &me.memory);

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use quorate_core::Memory;
 use quorate_core::memory::{Bootstrap, Mark, Slot};
 use quorate_core::model::{
-    ClusterId, FirstStart, Generation, Listed, MemberId, MemberStatus, Observed, Ordinal, Place as Where,
-    Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume, quorum,
+    Alarm, AlarmKind, ClusterId, FirstStart, Frozen, Generation, Listed, MemberId, MemberStatus, Observed,
+    Ordinal, Place as Where, Process, QuorumView, SlotView, Spec, Time, Token, Version, Volume, quorum,
 };
-use quorate_core::plan::{Plan, plan};
+use quorate_core::plan::{BlockReason, Plan, plan};
 
 use crate::etcd::Place;
 
@@ -129,6 +129,27 @@ pub struct Case {
     pub upgrade: bool,
     /// Is the list hidden though a quorum could give it?
     pub hidden: bool,
+    pub standstill: Standstill,
+}
+
+/// What stops changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standstill {
+    No,
+    Paused,
+    /// The manifest cannot be followed.
+    Frozen,
+    /// Whoever answers says that members' data differ.
+    Corrupt,
+}
+
+impl Standstill {
+    const ALL: [Standstill; 4] = [
+        Standstill::No,
+        Standstill::Paused,
+        Standstill::Frozen,
+        Standstill::Corrupt,
+    ];
 }
 
 impl Case {
@@ -143,8 +164,11 @@ impl Case {
             replicas: self.replicas,
             version: if self.upgrade { NEW } else { OLD },
             config: "config-0".into(),
-            paused: false,
-            frozen: None,
+            paused: self.standstill == Standstill::Paused,
+            frozen: (self.standstill == Standstill::Frozen).then(|| Frozen {
+                reason: BlockReason::Invalid,
+                detail: "spec.replicas".into(),
+            }),
             accept_rolled_back: None,
             storage: None,
             manifest: None,
@@ -204,6 +228,11 @@ impl Case {
             generation: Generation(0),
         };
         let leader = self.quorum().and_then(|q| q.leader);
+        let corrupt = Alarm {
+            kind: AlarmKind::Corrupt,
+            member: Self::id(0),
+        };
+        let corrupt = Some(corrupt).filter(|_| self.standstill == Standstill::Corrupt);
         let status = MemberStatus {
             member: Self::id(n),
             cluster: CLUSTER,
@@ -213,7 +242,7 @@ impl Case {
             version: OLD,
             db_size: 4096,
             db_in_use: 4096,
-            alarms: Default::default(),
+            alarms: corrupt.into_iter().collect(),
             healthy: state.runs == Runs::Well,
         };
         SlotView {
@@ -373,7 +402,7 @@ fn settles(spec: &Spec, observed: &Observed, mut memory: Memory, first: Plan) ->
 pub fn all(slots: usize, states: &[State], stride: u64) -> Report {
     let mut report = Report::default();
     let combinations = (states.len() as u64).pow(slots as u32);
-    let variants = 5 * 2 * 2;
+    let variants = 5 * 2 * 2 * 4;
     for number in (0..combinations * variants).step_by(stride.max(1) as usize) {
         let (mut rest, variant) = (number / variants, number % variants);
         let mut chosen = Vec::with_capacity(slots);
@@ -385,7 +414,8 @@ pub fn all(slots: usize, states: &[State], stride: u64) -> Report {
             slots: chosen,
             replicas: 1 + (variant % 5) as u32,
             upgrade: variant / 5 % 2 == 1,
-            hidden: variant / 10 == 1,
+            hidden: variant / 10 % 2 == 1,
+            standstill: Standstill::ALL[(variant / 20) as usize],
         };
         let learners = case.slots.iter().filter(|s| s.listed == InList::Learner).count();
         if learners > 1 {

@@ -52,7 +52,7 @@ fn without(guard: Guard, seed: u64) -> Options {
 /// How it shows on Kubernetes that a guard is needed, if it shows only there: volumes go with their claims, and have gates.
 fn shows_on_kubernetes(guard: Guard) -> Option<KubeBreak> {
     match guard {
-        Guard::LeavingVolume => Some(KubeBreak::ClaimLost),
+        Guard::LeavingVolume | Guard::NeededStorage => Some(KubeBreak::ClaimLost),
         Guard::OwnVolume => Some(KubeBreak::OneIdTwice),
         _ => None,
     }

@@ -18,6 +18,7 @@ fn near(guard: Guard) -> u64 {
         Guard::VersionStep => 6,
         Guard::ServedSettings => 73,
         Guard::LeavingVolume => 49,
+        Guard::NeededStorage => 1,
         Guard::OwnVolume => 682,
     }
 }

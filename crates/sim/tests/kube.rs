@@ -52,6 +52,15 @@ fn a_few_worlds_of_pods_come_right() {
     ] {
         assert!(summary.reached[&("stage", stage.to_owned())] > 0, "no {stage}");
     }
+    for block in [
+        "Corrupt",
+        "Invalid",
+        "NoSpace",
+        "QuorumLost",
+        "VolumeDeletionPending",
+    ] {
+        assert!(summary.reached[&("block", block.to_owned())] > 0, "no {block}");
+    }
 }
 
 #[test]

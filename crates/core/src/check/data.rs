@@ -1,7 +1,7 @@
 //! Rule 6: data is moved aside, never from under a member, and deleted only when what replaced it serves or when nobody
 //! wants it.
 
-use super::{Case, Violation, refuse, voters_but};
+use super::{Case, Violation, recent, refuse, voters_but};
 use crate::memory::{ChangeKind, Mark};
 use crate::model::{Listed, Ordinal, Process, StorageId, Volume};
 use crate::plan::Step;
@@ -35,6 +35,9 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 }
                 if case.observed.quorum.is_none() {
                     refuse(found, 6, format!("{step} while no quorum answers"));
+                }
+                if !recent(case) {
+                    refuse(found, 6, format!("{step} on a stale observation"));
                 }
             }
             Step::Stop { ordinal, .. } | Step::Withdraw { ordinal } if takes_volume_along(case, *ordinal) => {
@@ -78,6 +81,7 @@ fn must_stay(case: Case<'_>, ordinal: Ordinal, storage: &StorageId) -> Option<&'
     let idle = matches!(view.process, Process::Stopped { .. });
     let (voters, healthy) = voters_but(case.observed, None);
     [
+        (!recent(case), "as it was seen a while ago"),
         (there.id != *storage, "which is not the one that was seen"),
         (
             case.after.cluster != Some(quorum.cluster),

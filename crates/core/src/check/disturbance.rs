@@ -84,6 +84,12 @@ pub(super) fn judge(case: Case<'_>, found: &mut Vec<Violation>) {
                 5,
                 format!("member {ordinal} stopped; {healthy} of the other {others} voters are healthy"),
             );
+        } else if healthy < others && status.is_some_and(|s| s.healthy) {
+            refuse(
+                found,
+                5,
+                format!("member {ordinal}, which serves, stopped while another voter does not"),
+            );
         }
     }
 }
@@ -120,6 +126,9 @@ fn growth(case: Case<'_>, found: &mut Vec<Violation>) {
     if steps.next().is_some() || storages.any(|s| s.size.grows()) {
         refuse(found, 5, format!("{step} beside that of another"));
     }
+    if !recent(case) {
+        refuse(found, 6, format!("{step} on a stale observation"));
+    }
     let seen = case.observed.slots.get(ordinal).and_then(|v| v.storage.as_ref());
     let smaller = seen.filter(|s| s.id == *storage && s.size.asked.is_some_and(|asked| asked < *to));
     if smaller.is_none() || case.spec.storage != Some(*to) {
@@ -142,13 +151,6 @@ fn without_quorum(case: Case<'_>, found: &mut Vec<Violation>) {
     }
     if stops.iter().any(|ordinal| !trusts_lost_ca(case, *ordinal)) {
         return refuse(found, 5, "a member stopped while no quorum answers");
-    }
-    if !stops.is_empty() && case.spec.paused {
-        refuse(
-            found,
-            17,
-            "a member restarted for a lost CA while the cluster is paused",
-        );
     }
     let shown = |(ordinal, view): (&Ordinal, &SlotView)| match &view.process {
         Process::Running { config, since, .. } => {
@@ -219,7 +221,7 @@ fn never_served(case: Case<'_>, ordinal: Ordinal) -> bool {
 }
 
 /// The voter whose present process a stop of `ordinal` would end.
-fn voter_in(case: Case<'_>, ordinal: Ordinal) -> Option<MemberId> {
+pub(super) fn voter_in(case: Case<'_>, ordinal: Ordinal) -> Option<MemberId> {
     let view = case.observed.slots.get(&ordinal)?;
     let slot = case.after.slot(ordinal);
     let present =

@@ -388,7 +388,8 @@ fn storage_is_deleted_only_if_nobody_is_on_it_or_wants_it() {
     };
     assert_eq!(judged(&|_| {}), [0; 0]);
     type Bend<'a> = (&'static str, &'a dyn Fn(&mut Fixture));
-    let bends: [Bend<'_>; 12] = [
+    let bends: [Bend<'_>; 13] = [
+        ("it was seen a while ago", &|f| f.now = Time(f.now.0 + 6_000)),
         ("it is wanted", &|f| f.spec.replicas = 3),
         ("nobody says whose it is", &|f| f.observed.quorum = None),
         ("it is in use", &|f| {
@@ -483,6 +484,9 @@ fn storage_grows_one_at_a_time_and_only_to_what_is_wanted() {
     assert_eq!(broken(&f, vec![grow(0, 20)], |_| {}), [0; 0]);
     assert_eq!(broken(&f, vec![grow(0, 20), grow(1, 20)], |_| {}), [5]);
     assert_eq!(broken(&f, vec![grow(0, 30)], |_| {}), [6]);
+    f.now = Time(f.now.0 + 6_000);
+    assert_eq!(broken(&f, vec![grow(0, 20)], |_| {}), [6], "seen a while ago");
+    f.now = f.observed.at;
     f.spec.storage = Some(5);
     assert_eq!(broken(&f, vec![grow(0, 5)], |_| {}), [6], "it would shrink");
     f.spec.storage = Some(20);
@@ -493,3 +497,4 @@ fn storage_grows_one_at_a_time_and_only_to_what_is_wanted() {
 mod change;
 mod identity;
 mod lost_ca;
+mod standstill;

@@ -118,12 +118,10 @@ impl Executor<'_> {
     fn keeping_its_claim(&self, ordinal: Ordinal, requests: Requests) -> Result<Requests, String> {
         let claim = self.objects.slot(ordinal).claim;
         let goes = claim.is_some_and(|c| c.deleting) && self.memory.slot(ordinal).mark != Mark::Never;
-        let deletes =
-            |effect: &Effect| matches!(effect, Effect::Delete { .. } | Effect::DeleteUnchanged { .. });
         if goes && requests.effects.iter().any(deletes) {
             return Err("its claim is being deleted, and its data would go with the pod".to_owned());
         }
-        Ok(requests)
+        Ok(self.if_its_claim_stays(ordinal, requests))
     }
 
     fn start(
@@ -204,7 +202,20 @@ impl Executor<'_> {
 
     fn take_down(&self, ordinal: Ordinal) -> Requests {
         let name = self.context.names.member(ordinal).to_string();
-        take_down(&self.objects.slot(ordinal), &name)
+        let requests = take_down(&self.objects.slot(ordinal), &name);
+        self.if_its_claim_stays(ordinal, requests)
+    }
+
+    /// Somebody may have deleted the claim since it was seen, and then its data would go with the pod.
+    fn if_its_claim_stays(&self, ordinal: Ordinal, mut requests: Requests) -> Requests {
+        let claim = self.objects.slot(ordinal).claim;
+        let started = self.memory.slot(ordinal).mark != Mark::Never;
+        if let Some(claim) = claim.filter(|_| started && requests.effects.iter().any(deletes)) {
+            let name = self.context.names.member(ordinal).to_string();
+            let uid = claim.uid;
+            requests.effects.insert(0, Effect::ConfirmClaim { name, uid });
+        }
+        requests
     }
 
     /// An EtcdPeer keeps the size that it was made with: no member has to be recreated for this.
@@ -291,6 +302,10 @@ impl Executor<'_> {
             news: vec![ClusterEvent::done("PodReplaced", ("Pod", &pod.name), message)],
         }
     }
+}
+
+fn deletes(effect: &Effect) -> bool {
+    matches!(effect, Effect::Delete { .. } | Effect::DeleteUnchanged { .. })
 }
 
 fn annotate(kind: Kind, (name, uid): (&str, &str), key: &str, value: String) -> Effect {

@@ -102,6 +102,11 @@ fn taken(kind: &str, object: &DynamicObject) -> kube::Error {
     kube::Error::Api(Box::new(status))
 }
 
+/// What was seen is not so any more; the next pass sees what is.
+fn conflict(message: &str) -> kube::Error {
+    kube::Error::Api(Box::new(Status::failure(message, "Conflict").with_code(409)))
+}
+
 /// Is this the API server's answer with that code?
 pub fn is(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
@@ -138,6 +143,7 @@ impl ApiRequests<'_> {
             Effect::Create(_) | Effect::DeleteUnchanged { .. } | Effect::Resize { .. } => Ok(()),
             Effect::Apply(object) => self.apply(object).await,
             Effect::Delete { kind, name, uid } => self.delete(*kind, name, uid, None).await.map(drop),
+            Effect::ConfirmClaim { name, uid } => self.confirm_claim(name, uid).await,
             Effect::Annotate {
                 kind,
                 name,
@@ -195,6 +201,17 @@ impl ApiRequests<'_> {
                     other => other,
                 }
             }
+        }
+    }
+
+    async fn confirm_claim(&self, name: &str, uid: &str) -> Result<(), kube::Error> {
+        let claim = self.api(&Kind::Claim.resource()).get(name).await?;
+        let stays = claim.metadata.deletion_timestamp.is_none();
+        match stays && claim.metadata.uid.as_deref() == Some(uid) {
+            true => Ok(()),
+            false => Err(conflict(&format!(
+                "PersistentVolumeClaim {name:?} was deleted a moment ago, and its data would go with the pod"
+            ))),
         }
     }
 
@@ -322,6 +339,41 @@ mod tests {
         assert_eq!(sent["preconditions"], seen);
         let (did, _) = applied(&effect, 409).await;
         assert_eq!(did.ok(), Some(Applied::Unchanged), "it is another by now");
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_is_being_deleted_is_not_confirmed() {
+        let effect = Effect::ConfirmClaim {
+            name: "c-0".to_owned(),
+            uid: "u".to_owned(),
+        };
+        let confirmed = async |metadata: Value| {
+            let answers = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                assert_eq!(request.method(), http::Method::GET);
+                assert_eq!(
+                    request.uri().path(),
+                    "/api/v1/namespaces/n/persistentvolumeclaims/c-0"
+                );
+                let claim =
+                    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata});
+                let body = kube::client::Body::from(claim.to_string().into_bytes());
+                async { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+            });
+            apply(&Client::new(answers, "n"), "n", &effect).await
+        };
+        let seen = json!({"name": "c-0", "uid": "u"});
+        assert!(confirmed(seen).await.is_ok());
+        let going = json!({"name": "c-0", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let another = json!({"name": "c-0", "uid": "v"});
+        for metadata in [going, another] {
+            let refused = confirmed(metadata).await.unwrap_err();
+            assert!(
+                is(&refused, 409) && refused.to_string().contains("its data would go"),
+                "{refused}"
+            );
+        }
+        let (gone, _) = applied(&effect, 404).await;
+        assert!(gone.is_err_and(|error| is(&error, 404)));
     }
 
     /// What a resize comes to where the API server answers it with this code, and what was asked of it.

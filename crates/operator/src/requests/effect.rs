@@ -36,6 +36,9 @@ pub enum Effect {
         uid: String,
         version: String,
     },
+    /// Fail if a claim is gone or being deleted, so that nothing is asked for after this that would take it away: a watch may
+    /// be late.
+    ConfirmClaim { name: String, uid: String },
     Annotate {
         kind: Kind,
         name: String,
@@ -100,6 +103,7 @@ impl Effect {
             Effect::Amend(change) => &change.name,
             Effect::Delete { name, .. }
             | Effect::DeleteUnchanged { name, .. }
+            | Effect::ConfirmClaim { name, .. }
             | Effect::Annotate { name, .. }
             | Effect::Label { name, .. }
             | Effect::Adopt { name, .. }
@@ -118,6 +122,9 @@ impl fmt::Display for Effect {
             Effect::Apply(object) => write!(f, "update {object}"),
             Effect::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
             Effect::DeleteUnchanged { kind, name, .. } => write!(f, "delete {} {name}", kind.resource().kind),
+            Effect::ConfirmClaim { name, .. } => {
+                write!(f, "confirm that PersistentVolumeClaim {name} stays")
+            }
             Effect::Annotate { kind, name, .. } => write!(f, "annotate {kind:?} {name}"),
             Effect::Label { kind, name, .. } => write!(f, "label {kind:?} {name}"),
             Effect::Amend(change) => write!(f, "change Secret {}", change.name),

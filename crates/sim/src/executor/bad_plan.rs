@@ -2,9 +2,9 @@
 //!
 //! In: a plan about to be checked. Out: the block a user would see. Never: a spoilt plan that is carried out.
 
-use quorate_core::Memory;
-use quorate_core::model::{Observed, Ordinal, Process};
-use quorate_core::plan::{Block, BlockReason, Plan, Step};
+use quorate_core::model::{Observed, Ordinal, Process, Time};
+use quorate_core::plan::{BlockReason, Plan, Step};
+use quorate_core::{Decision, checked};
 
 use super::Executor;
 use crate::checkers::BreakKind;
@@ -50,37 +50,24 @@ impl World {
     pub(super) fn refuse_spoilt(
         &mut self,
         me: &mut Executor,
-        plan: &Plan,
-        observed: &Observed,
-        memory: &Memory,
+        (observed, now): (&Observed, Time),
+        spoilt: Decision,
     ) {
-        let violations =
-            quorate_core::check(&self.spec, observed, &me.memory, memory, plan, self.ground.now());
-        if violations.is_empty() {
-            return self.broke(BreakKind::CheckBlind, format!("not refused: {:?}", plan.steps));
+        let steps = format!("{:?}", spoilt.plan.steps);
+        let refused = checked(&self.spec, observed, &me.memory, now, spoilt);
+        let mut blocks = refused.plan.blocks.iter();
+        let shown = blocks.any(|block| block.reason == BlockReason::CheckRefused);
+        if !shown || !refused.plan.steps.is_empty() || refused.memory != me.memory {
+            return self.broke(BreakKind::CheckBlind, format!("not refused: {steps}"));
         }
-        let detail = violations
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("; ");
-        let block = Block {
-            reason: BlockReason::CheckRefused,
-            member: None,
-            detail,
-        };
-        let refused = Plan {
-            blocks: vec![block],
-            ..Plan::default()
-        };
-        self.coverage.plan(&refused);
-        self.log_plan(me, &refused);
+        self.coverage.plan(&refused.plan);
+        self.log_plan(me, &refused.plan);
     }
 }
 
-fn running_since(observed: &Observed, ordinal: Ordinal) -> quorate_core::model::Time {
+fn running_since(observed: &Observed, ordinal: Ordinal) -> Time {
     match observed.slots.get(&ordinal).map(|s| &s.process) {
         Some(Process::Running { since, .. }) => *since,
-        _ => quorate_core::model::Time(0),
+        _ => Time(0),
     }
 }

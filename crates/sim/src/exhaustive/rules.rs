@@ -8,9 +8,12 @@ use quorate_core::memory::Mark;
 use quorate_core::model::{FirstStart, MemberId, Observed, Ordinal, Process, SlotView, Volume, quorum};
 use quorate_core::plan::{Plan, StartHow, Step};
 
-use super::{Case, InList, Runs};
+use super::{Case, Disk, InList, Runs, Standstill, State};
 
 pub(super) fn judge(case: &Case, observed: &Observed, before: &Memory, plan: &Plan) -> Result<(), String> {
+    if let Some(step) = plan.steps.iter().find(|step| !stands_still(case, step)) {
+        return Err(format!("{step} although {:?}", case.standstill));
+    }
     let changes = plan.steps.iter().filter(|s| s.changes_membership()).count();
     if changes > 1 {
         return Err(format!("{changes} membership changes: {:?}", plan.steps));
@@ -29,6 +32,30 @@ pub(super) fn judge(case: &Case, observed: &Observed, before: &Memory, plan: &Pl
     plan.steps
         .iter()
         .try_for_each(|step| one(case, observed, before, step).map_err(|why| format!("{step}: {why}")))
+}
+
+/// Does a step leave alone what is not to be changed?
+fn stands_still(case: &Case, step: &Step) -> bool {
+    let sound = |n: usize| {
+        let state = case.slots.get(n);
+        state.is_some_and(|s| s.listed == InList::Voter && s.runs == Runs::Well && s.disk == Disk::Data)
+    };
+    let answers = |s: &State| matches!(s.runs, Runs::Unwell | Runs::Well);
+    let standstill = match case.standstill {
+        // Nobody says so.
+        Standstill::Corrupt if !case.slots.iter().any(answers) => Standstill::No,
+        other => other,
+    };
+    match (standstill, step) {
+        (Standstill::No, _) | (Standstill::Corrupt, Step::Start { .. }) => true,
+        (Standstill::Paused | Standstill::Corrupt, _) => false,
+        (Standstill::Frozen, Step::Stop { ordinal, .. }) => !sound(ordinal.0 as usize),
+        (Standstill::Frozen, Step::Remove { member, .. }) => {
+            !(0..case.slots.len()).any(|n| Case::id(n) == *member && sound(n))
+        }
+        (Standstill::Frozen, Step::AddLearner { ordinal, .. }) => ordinal.0 < case.replicas,
+        (Standstill::Frozen, _) => true,
+    }
 }
 
 fn votes(case: &Case, ordinal: Ordinal) -> bool {

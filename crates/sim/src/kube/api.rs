@@ -370,6 +370,11 @@ impl Api {
                     Kind::Service => Ok(()),
                 })
             }
+            Effect::ConfirmClaim { name, uid } => {
+                let claim = self.claims.live.get(name).ok_or(ApiError::NotFound)?;
+                let stays = claim.uid().as_ref() == Some(uid) && claim.metadata.deletion_timestamp.is_none();
+                if stays { Ok(()) } else { Err(ApiError::Conflict) }
+            }
             Effect::Annotate {
                 kind,
                 name,

@@ -42,6 +42,7 @@ pub fn run(seed: u64, dies_after: Option<u32>, log: bool) -> Course {
         settings: crate::user::Settings::Good,
         tls: false,
         paused: false,
+        invalid: false,
         storage: 1,
         memory: 256,
     });

@@ -238,7 +238,8 @@ impl KubeWorld {
     }
 
     fn edit(&mut self) {
-        match self.rng.u8(..16) {
+        match self.rng.u8(..17) {
+            16 => self.wants.invalid = !self.wants.invalid,
             13..16 => self.wants.memory = LIMITS[self.rng.usize(..LIMITS.len())],
             11..13 => {
                 let all = [Settings::Good, Settings::End, Settings::Hang];
@@ -516,7 +517,7 @@ impl KubeWorld {
             operator.dies_in = None;
             operator.loses_answers = 0;
         }
-        self.wants.paused = false;
+        (self.wants.paused, self.wants.invalid) = (false, false);
         self.wants.settings = Settings::Good;
         self.wants.memory = self.wants.memory.max(256);
         self.apply_wants();

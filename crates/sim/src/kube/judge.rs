@@ -63,7 +63,7 @@ impl KubeWorld {
         }
     }
 
-    /// An operator that sees all claims as they are takes away no pod with which the data of a member goes.
+    /// No operator takes away a pod with which the data of a member goes, however late it hears of claims.
     pub(super) fn judge_effect(&mut self, me: &Operator, effect: &Effect) {
         if self.api.has_changed(effect) {
             return;
@@ -78,13 +78,11 @@ impl KubeWorld {
             Kind::Pod => self.pods.get(uid).map(|p| p.ordinal),
             _ => None,
         };
-        let Some(ordinal) = ordinal.filter(|_| me.sees_claims_now()) else {
-            return;
-        };
+        let Some(ordinal) = ordinal else { return };
         let name = self.names.member(ordinal).to_string();
         let claim = self.api.claims.live.get(&name).and_then(|c| c.uid());
         let since = claim.and_then(|uid| self.deleted_by_others.get(&uid));
-        // A pass that was under way did not see it.
+        // Between two requests of a pass somebody may delete it.
         let goes = since.is_some_and(|since| self.api.now - since > 24);
         let voter = newest_conf(&self.etcd)
             .is_some_and(|conf| conf.voters().any(|(_, m)| m.place == Place(ordinal.0)));
@@ -108,7 +106,7 @@ impl KubeWorld {
         };
         let own = |uid, p: &Running| p.ordinal == ordinal && p.runs() && told(uid) && !p.ghost;
         let seen = me.sees_pods_now() && self.pods.iter().any(|(uid, p)| own(uid, p));
-        if voter && serves && *kind != Kind::Set && seen {
+        if voter && serves && *kind != Kind::Set && seen && me.sees_claims_now() {
             self.judge_stop(ordinal, effect);
         }
     }

@@ -319,6 +319,9 @@ impl KubeWorld {
             {
                 // Its first Secrets cannot be written.
                 self.reached("stage", "HeldForSecrets");
+            } else if reason == BlockReason::Invalid.name() && self.was_invalid {
+                // Made with a manifest that cannot be followed, before there was another.
+                self.reached("stage", "HeldAsInvalid");
             } else {
                 self.broke(super::world::KubeBreak::NoConvergence, reason.to_owned());
             }

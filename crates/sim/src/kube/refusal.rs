@@ -33,6 +33,7 @@ pub fn run(seed: u64, missing: Missing) -> Result<(), String> {
         settings: crate::user::Settings::Good,
         tls: true,
         paused: false,
+        invalid: false,
         storage: 1,
         memory: 256,
     };

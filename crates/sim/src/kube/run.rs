@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorate_core::guard::Guards;
 use quorate_core::model::StepKind;
+use quorate_core::plan::BlockReason;
 
 use super::fault::{DURING, FAULTS_DURING, KubeFault};
 use super::world::{KubeBreak, KubeWorld, Reached};
@@ -40,6 +41,18 @@ const STAGES: &[&str] = &[
     "ForeignVolumeRetained",
 ];
 
+/// What no world of this kind comes to: recoveries, disks that fill up, etcd's authentication and strangers who add members are
+/// not in it, and the check refuses nothing.
+const NO_BLOCKS: [BlockReason; 7] = [
+    BlockReason::OlderEpoch,
+    BlockReason::NewerEpoch,
+    BlockReason::UnknownMember,
+    BlockReason::NoRoomAside,
+    BlockReason::DiskFull,
+    BlockReason::CheckRefused,
+    BlockReason::LoginRefused,
+];
+
 /// Everything that a run must reach.
 pub fn all_to_reach() -> Reached {
     let faults = KubeFault::ALL.iter().map(|k| (("fault", format!("{k:?}")), 0));
@@ -51,7 +64,10 @@ pub fn all_to_reach() -> Reached {
     let on_volume = [StepKind::SetAside, StepKind::DropAside];
     let steps = StepKind::ALL.iter().filter(|k| !on_volume.contains(k));
     let steps = steps.map(|k| (("step", format!("{k:?}")), 0));
-    faults.chain(during).chain(stages).chain(steps).collect()
+    let blocks = BlockReason::ALL.iter().filter(|b| !NO_BLOCKS.contains(b));
+    let blocks = blocks.map(|b| (("block", format!("{b:?}")), 0));
+    let all = faults.chain(during).chain(stages).chain(steps);
+    all.chain(blocks).collect()
 }
 
 /// What one seed came to.

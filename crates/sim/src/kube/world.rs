@@ -81,6 +81,8 @@ pub struct Wants {
     pub tls: bool,
     /// Nothing is to be done.
     pub paused: bool,
+    /// What cannot be done: no member at all.
+    pub invalid: bool,
 }
 
 /// Counts by group and name.
@@ -111,6 +113,8 @@ pub struct KubeWorld {
     pub(super) connects: Option<Connects>,
     /// Members may trust a CA that nobody has any more.
     pub(super) ca_lost: bool,
+    /// The manifest was one that cannot be followed; a watch may be late.
+    pub(super) was_invalid: bool,
     /// The operator can do nothing for want of certificates, and has said so.
     pub(super) held_for_certificates: bool,
     pub reached: Reached,
@@ -168,6 +172,7 @@ impl KubeWorld {
             settings: Settings::Good,
             tls: seed.is_multiple_of(6),
             paused: false,
+            invalid: false,
         };
         let trouble = FaultRates::of(&mut rng);
         let mut world = KubeWorld::of(etcd, rng, wants, trouble, log);
@@ -210,6 +215,7 @@ impl KubeWorld {
             certificates: Certificates::default(),
             connects: None,
             ca_lost: false,
+            was_invalid: false,
             held_for_certificates: false,
             reached: super::run::all_to_reach(),
             breaks: Vec::new(),
@@ -249,14 +255,15 @@ impl KubeWorld {
         self.away_until > self.api.now
     }
 
-    fn manifest(&self) -> Option<EtcdCluster> {
+    fn manifest(&mut self) -> Option<EtcdCluster> {
+        self.was_invalid |= self.wants.invalid;
         let tls = self.wants.tls.then(|| json!({}));
         serde_json::from_value(json!({
             "apiVersion": "etcd.improbable.io/v1alpha1",
             "kind": "EtcdCluster",
             "metadata": {"name": self.names.cluster, "namespace": self.names.namespace},
             "spec": {
-                "replicas": self.wants.replicas,
+                "replicas": if self.wants.invalid { 0 } else { self.wants.replicas },
                 "version": self.wants.version.to_string(),
                 "storage": {"volumeClaimTemplate": {"storageClassName": "s", "resources": {"requests": {"storage": format!("{}Gi", self.wants.storage)}}}},
                 "forceRedeploymentReason": format!("r{}", self.wants.reason),

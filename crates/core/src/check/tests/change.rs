@@ -38,7 +38,7 @@ fn a_change_that_does_not_serve_is_not_brought_to_another_member() {
     if let Process::Running { config, .. } = &mut f.view(2).process {
         *config = "new".into();
     }
-    assert_eq!(broken(&f, vec![stop(1)], |_| {}), [20]);
+    assert_eq!(broken(&f, vec![stop(1)], |_| {}), [5, 20]);
     f.kill(1).kill(2);
     f.observed.quorum = None;
     let with = |n: u32, config: &str| match start(n, StartHow::Resume, V) {

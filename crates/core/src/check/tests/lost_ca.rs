@@ -50,7 +50,7 @@ fn without_a_quorum_only_members_of_a_lost_ca_are_stopped_and_one_first() {
     );
     let mut paused = all_trust_a_lost_ca();
     paused.spec.paused = true;
-    assert_eq!(broken(&paused, vec![stop(&paused, 2)], |_| {}), [17]);
+    assert_eq!(broken(&paused, vec![stop(&paused, 2)], |_| {}), [20]);
     let mut known = all_trust_a_lost_ca();
     known.observed.lost_ca.clear();
     assert_eq!(broken(&known, vec![stop(&known, 2)], |_| {}), [5]);

@@ -1,6 +1,7 @@
 //! What is left of members that are gone: processes stopped, volumes set aside, asides thinned out once what replaced them
 //! serves; of members that are not wanted any more the place is taken away, and then their storage.
 
+use crate::guard::Guard;
 use crate::memory::Mark;
 use crate::model::{Ordinal, Process, Volume};
 use crate::plan::pass::Pass;
@@ -34,6 +35,9 @@ impl Pass<'_> {
     /// made for a member that was never started: of such a slot nothing is remembered. Storage waits until every voter
     /// serves: then none of them has its data elsewhere, should volumes have been swapped.
     fn delete_unwanted(&mut self, ordinal: Ordinal) {
+        if !self.guards.on(Guard::NeededStorage) {
+            return self.delete_whatever_is_unwanted(ordinal);
+        }
         let slot = self.memory.slot(ordinal);
         let vacant = slot.mark == Mark::Never && slot.member.is_none() && self.memory.change.is_none();
         if self.spec.wants(ordinal) || self.is_member(ordinal) || !vacant || !self.stopped(ordinal) {
@@ -64,6 +68,19 @@ impl Pass<'_> {
         if view.made_for.is_some() {
             self.withdraw(ordinal);
         } else if !storage.in_use && !view.deletion_pending && self.voters().iter().all(|k| k.healthy) {
+            let storage = storage.id.clone();
+            self.step(Step::Discard { ordinal, storage });
+        }
+    }
+
+    /// What becomes of the storage of a slot that is not wanted where nobody asks who needs it. For the simulator only.
+    fn delete_whatever_is_unwanted(&mut self, ordinal: Ordinal) {
+        let seen = self
+            .observed
+            .slots
+            .get(&ordinal)
+            .and_then(|view| view.storage.as_ref());
+        if let Some(storage) = seen.filter(|_| !self.spec.wants(ordinal) && self.stopped(ordinal)) {
             let storage = storage.id.clone();
             self.step(Step::Discard { ordinal, storage });
         }

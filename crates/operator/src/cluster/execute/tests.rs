@@ -194,6 +194,7 @@ fn crashed() -> serde_json::Value {
 fn a_crashing_pod_is_recreated() {
     let requests = effects(slot(&[crashed()], None), &memory(Mark::Started), &start(V)).unwrap();
     let [
+        Effect::ConfirmClaim { name: claim, .. },
         Effect::DeleteUnchanged {
             kind, uid, version, ..
         },
@@ -202,6 +203,7 @@ fn a_crashing_pod_is_recreated() {
         panic!("{requests:?}");
     };
     assert_eq!((*kind, uid.as_str(), version.as_str()), (Kind::Pod, UID, "7"));
+    assert_eq!(claim, "c-0", "what the pod keeps from being deleted");
     assert_eq!(requests.news[0].reason, "PodReplaced");
     assert!(
         requests.news[0].message.contains("exit code 2"),
@@ -232,7 +234,7 @@ fn a_start_does_not_take_away_the_pod_that_keeps_a_deleted_claim() {
         slot
     };
     let requests = effects(crashing(), &memory(Mark::Started), &start(V)).unwrap();
-    assert_eq!(requests.effects.len(), 1);
+    assert_eq!(requests.effects.len(), 2);
     let refused = effects(deleted(crashing()), &memory(Mark::Started), &start(V));
     assert!(refused.unwrap_err().contains("its data would go with the pod"));
     // Nothing is on it that was ever a member's.
@@ -266,10 +268,18 @@ fn a_stop_and_a_withdrawal_keep_the_claim_and_only_a_discard_deletes_it() {
     let withdraw = Step::Withdraw { ordinal: Ordinal(0) };
     for step in [stop, withdraw] {
         let requests = effects(slot(&[], None), &memory(Mark::Started), &step).unwrap();
+        let claim = slot(&[], None).claim.unwrap();
+        let seen = Effect::ConfirmClaim {
+            name: "c-0".to_owned(),
+            uid: claim.uid,
+        };
         assert!(matches!(
             &requests.effects[..],
-            [Effect::Delete { kind: Kind::Peer, .. }]
+            [first, Effect::Delete { kind: Kind::Peer, .. }] if *first == seen
         ));
+        // Nothing is on it that was ever a member's.
+        let requests = effects(slot(&[], None), &memory(Mark::Never), &step).unwrap();
+        assert!(matches!(&requests.effects[..], [Effect::Delete { .. }]));
     }
     let discard = Step::Discard {
         ordinal: Ordinal(0),
