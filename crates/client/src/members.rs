@@ -75,6 +75,8 @@ pub struct Members {
     /// etcd has refused the last change for want of a user who may ask for it; in its words.
     change_refused: Mutex<Option<String>>,
     endpoints: BTreeMap<Ordinal, (Address, Endpoint)>,
+    /// None of them is connected.
+    closed: bool,
     /// Looks so far: the first few wait for a shorter time, until a quorum has answered.
     looks: usize,
     /// A quorum has answered; from then on a slow answer is waited for.
@@ -154,8 +156,22 @@ impl Members {
         self.endpoints.retain(|ordinal, _| running(*ordinal));
     }
 
+    /// Connections that stay open until the next look.
+    pub fn connections(&self) -> usize {
+        if self.closed { 0 } else { self.endpoints.len() }
+    }
+
+    /// Closes the connections. The next look opens them again.
+    pub fn disconnect(&mut self) {
+        self.endpoints
+            .values()
+            .for_each(|(_, endpoint)| endpoint.disconnect());
+        self.closed = true;
+    }
+
     /// Asks all members at once.
     pub async fn look(&mut self, running: &BTreeMap<Ordinal, Address>) -> Answers {
+        self.closed = false;
         let mut ordinals = Vec::new();
         let mut targets = Vec::new();
         for (ordinal, address) in running {

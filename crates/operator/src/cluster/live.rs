@@ -60,6 +60,23 @@ pub struct ClusterCache {
     login: Option<Followed>,
 }
 
+impl ClusterCache {
+    /// Connections to members that stay open until the next pass.
+    pub fn connections(&self) -> usize {
+        self.members.connections()
+    }
+
+    /// Closes them: the next pass opens others.
+    pub fn disconnect(&mut self) {
+        self.members.disconnect();
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn look(&mut self, addresses: &BTreeMap<Ordinal, Address>) -> Answers {
+        self.members.look(addresses).await
+    }
+}
+
 impl Shared {
     /// One pass over `names`. `None`: the cluster is gone.
     pub async fn pass(

@@ -41,7 +41,7 @@ use crate::runtime::schedule::SOONEST;
 use crate::tls::secure::TlsState;
 
 /// The time between two looks at a cluster at rest. Its members are asked, not the API server.
-pub(super) const AT_REST: Duration = Duration::from_secs(5);
+pub(crate) const AT_REST: Duration = Duration::from_secs(5);
 
 /// What follows for a cluster without any certificates to ask its members with.
 const UNASKED: &str = "; until then nothing is changed and nobody knows how the members are: those that run go on, and \

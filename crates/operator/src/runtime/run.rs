@@ -36,6 +36,9 @@ use crate::webhook;
 const PASSES_MAX: usize = 8;
 /// The longest that the work says nothing of itself.
 const TICK: Duration = Duration::from_secs(10);
+/// Connections to members that stay open between passes. A connection takes as much memory as all that is known of its
+/// cluster; those beyond are opened for each pass.
+const CONNECTIONS_MAX: usize = 100;
 /// No pass takes longer. Whatever it waits for has a limit of its own; this is for what nobody thought of.
 const PASS_LIMIT: Duration = Duration::from_secs(120);
 
@@ -236,8 +239,12 @@ impl Work {
     }
 
     fn end(&mut self, key: WorkKey, came_to: Option<(ClusterCache, Ending)>) {
-        let (kept, ending) = came_to.unwrap_or((ClusterCache::default(), Ending::Failed));
+        let (mut kept, ending) = came_to.unwrap_or((ClusterCache::default(), Ending::Failed));
         if ending != Ending::Gone {
+            let open = self.kept.values().map(ClusterCache::connections).sum::<usize>();
+            if open + kept.connections() > CONNECTIONS_MAX {
+                kept.disconnect();
+            }
             self.kept.insert(key.clone(), kept);
         }
         self.schedule.end(key, ending, Instant::now());

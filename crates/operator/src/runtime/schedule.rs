@@ -9,8 +9,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::cluster::reconcile::AT_REST;
 use crate::runtime::work::WorkKey;
 
+/// Looks a second at objects at rest, all together. With more objects than that allows every [`AT_REST`], each is looked
+/// at less often; what its watches report wakes it all the same.
+const LOOKS_AT_REST: usize = 100;
 /// The shortest time between two looks at one object.
 pub const SOONEST: Duration = Duration::from_millis(200);
 /// The pause after a first failure.
@@ -90,6 +94,7 @@ impl Schedule {
         let (pause, at_least, failures) = match ending {
             Ending::Gone if !again => return,
             Ending::Gone => (SOONEST, SOONEST, 0),
+            Ending::Well(pause) if pause >= AT_REST => (pause.max(self.all_at_rest()), SOONEST, 0),
             Ending::Well(pause) => (pause.max(SOONEST), SOONEST, 0),
             Ending::Partly | Ending::Failed => {
                 let most = if ending == Ending::Failed {
@@ -112,6 +117,12 @@ impl Schedule {
                 failures,
             },
         );
+    }
+
+    /// How long a look at each object takes if none is looked at out of its turn.
+    fn all_at_rest(&self) -> Duration {
+        let objects = self.waiting.len() + self.under_way.len() + 1;
+        Duration::from_millis((objects * 1000 / LOOKS_AT_REST) as u64)
     }
 
     /// Nothing is due before `at`.
@@ -203,6 +214,30 @@ mod tests {
         all.wake(cluster("c"), now);
         all.end(cluster("c"), Ending::Gone, now);
         assert_eq!(all.next_due(), Some(now + SOONEST));
+    }
+
+    #[test]
+    fn many_clusters_at_rest_share_the_looks_of_a_second() {
+        let (mut all, now) = (Schedule::default(), Instant::now());
+        let looked_at = |all: &mut Schedule, pause| {
+            assert_eq!(all.begin(now), Some(cluster("c")));
+            all.end(cluster("c"), Ending::Well(pause), now);
+            let due = all.waiting[&cluster("c")].due - now;
+            all.waiting.get_mut(&cluster("c")).unwrap().due = now;
+            due
+        };
+        all.wake(cluster("c"), now);
+        assert_eq!(looked_at(&mut all, AT_REST), AT_REST, "it is alone");
+        for n in 1..1000 {
+            all.wake(cluster(&n.to_string()), now + seconds(1));
+        }
+        assert_eq!(looked_at(&mut all, AT_REST), seconds(10));
+        assert_eq!(looked_at(&mut all, seconds(30)), seconds(30));
+        assert_eq!(
+            looked_at(&mut all, seconds(1)),
+            seconds(1),
+            "it has something to do"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use kube::Client;
 use kube::client::Body;
+use quorate_core::model::Ordinal;
 use serde_json::{Value, json};
 
 use super::*;
@@ -99,17 +100,16 @@ fn refusal(code: u16) -> Value {
     json!({"kind": "Status", "status": "Failure", "message": "no such field", "code": code})
 }
 
-/// One pass over the cluster of this server: how it ended, the status that was written last, and the metrics.
-async fn passed(server: Server, limit: Duration) -> (Ending, Option<Value>, String) {
+/// What passes over the cluster of this server share, for as long as the tasks live.
+async fn shared(server: &Server, tasks: &mut JoinSet<()>) -> Shared {
     let service = tower::service_fn({
         let server = server.clone();
         move |request| server.clone().answer(request)
     });
     let client = Client::new(service, "n");
-    let mut tasks = JoinSet::new();
-    let watches = watch::start(&client, None, &Arc::default(), &Health::default(), &mut tasks);
+    let watches = watch::start(&client, None, &Arc::default(), &Health::default(), tasks);
     watches.ready().await;
-    let shared = Shared {
+    Shared {
         client: client.clone(),
         watches,
         images: Arc::default(),
@@ -117,7 +117,13 @@ async fn passed(server: Server, limit: Duration) -> (Ending, Option<Value>, Stri
         tenure: Leadership::just_gained(),
         reporter: EventRecorder::new(client, "o".to_owned()),
         metrics: Arc::default(),
-    };
+    }
+}
+
+/// One pass over the cluster of this server: how it ended, the status that was written last, and the metrics.
+async fn passed(server: Server, limit: Duration) -> (Ending, Option<Value>, String) {
+    let mut tasks = JoinSet::new();
+    let shared = shared(&server, &mut tasks).await;
     let metrics = shared.metrics.clone();
     let names = Names::of("n", "c");
     let (_, ending) = pass(shared, names, ClusterCache::default(), limit).await;
@@ -178,4 +184,24 @@ async fn a_pass_whose_status_is_refused_leaves_no_status_that_says_ready() {
 async fn a_conflict_that_the_next_pass_heals_is_not_shown() {
     let (ending, status, _) = passed(Server::that([Answer::Refused(409)]), PASS_LIMIT).await;
     assert_eq!((ending, status), (Ending::Failed, None));
+}
+
+#[tokio::test]
+async fn connections_of_many_clusters_are_closed_between_passes() {
+    let mut tasks = JoinSet::new();
+    let shared = shared(&Server::that([]), &mut tasks).await;
+    let mut work = Work::new(shared, Arc::default(), Heartbeat::default());
+    let members = |n: usize| (0..n as u32).map(|n| (Ordinal(n), "http://127.0.0.1:1".to_owned().into()));
+    for (name, count) in [("a", CONNECTIONS_MAX - 2), ("b", 3), ("c", 2), ("d", 1)] {
+        let mut kept = ClusterCache::default();
+        kept.look(&members(count).collect()).await;
+        let came_to = Some((kept, Ending::Well(Duration::ZERO)));
+        work.end(WorkKey::cluster("n", name), came_to);
+    }
+    let open = work.kept.values().map(ClusterCache::connections);
+    assert_eq!(open.collect::<Vec<_>>(), [CONNECTIONS_MAX - 2, 0, 2, 0]);
+    // Those that were closed are opened by the next look.
+    let mut kept = work.kept.remove(&WorkKey::cluster("n", "b")).unwrap();
+    kept.look(&members(3).collect()).await;
+    assert_eq!(kept.connections(), 3);
 }
