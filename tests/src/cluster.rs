@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use quorate_client::{IdentityFiles, Tls, TlsFiles};
 use quorate_host::Status;
-use quorate_testkit::{ClusterSlot, Ports};
+use quorate_testkit::{ClusterSlot, Ports, await_end};
 use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A clean stop of all members.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// One root and, most of the time, one supervisor.
 pub struct Cluster {
@@ -164,9 +167,10 @@ impl Cluster {
     }
 
     pub fn stop(&mut self) {
-        let mut child = self.supervisor.take().expect("a supervisor runs");
-        kill_process(Pid::from_child(&child), Signal::TERM).expect("our own child can be signalled");
-        let status = child.wait().expect("our own child can be awaited");
+        let child = self.supervisor.as_mut().expect("a supervisor runs");
+        kill_process(Pid::from_child(child), Signal::TERM).expect("our own child can be signalled");
+        let status = await_end("the end of the supervisor", STOP_LIMIT, child);
+        self.supervisor = None;
         assert!(
             status.success(),
             "a clean stop ends with 0, not {status}; {}",
@@ -294,7 +298,12 @@ impl Drop for Cluster {
         }
         if let Some(child) = &mut self.supervisor {
             let _ = kill_process(Pid::from_child(child), Signal::TERM);
-            let _ = child.wait();
+            // One that hangs was reported where it was waited for.
+            let deadline = Instant::now() + STOP_LIMIT;
+            while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = child.kill();
         } else {
             let _ = self.run(&["down"]);
         }

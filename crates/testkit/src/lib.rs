@@ -38,4 +38,4 @@ pub use stores::{Fault, Kind as StoreKind, Proxy, ServerCertificate, StoreServer
 pub use versions::{
     binary, cache, in_full, minor, newest, newest_of_each_minor, oldest_and_newest, patches, versions,
 };
-pub use wait::{Awaited, await_that, await_that_async};
+pub use wait::{Awaited, await_end, await_that, await_that_async};

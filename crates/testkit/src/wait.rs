@@ -1,6 +1,7 @@
 //! Waiting for a condition: the one loop for all tests.
 
 use std::fmt::Display;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// How often the condition is evaluated.
@@ -61,7 +62,15 @@ pub fn await_that<A: Awaited>(what: &str, patience: Duration, mut condition: imp
     }
 }
 
-/// The same for a condition that is itself asynchronous.
+/// Waits until a child process has ended.
+#[track_caller]
+pub fn await_end(what: &str, patience: Duration, child: &mut Child) -> ExitStatus {
+    await_that(what, patience, || {
+        child.try_wait().expect("our own child can be awaited")
+    })
+}
+
+/// [`await_that`] for a condition that is itself asynchronous.
 pub async fn await_that_async<A: Awaited>(
     what: &str,
     patience: Duration,

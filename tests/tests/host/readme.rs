@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use quorate_testkit::DefaultPorts;
+use quorate_testkit::{DefaultPorts, await_end};
 use quorate_tests::cluster::{PATIENCE, binary};
 use quorate_tests::etcd::{self, ClusterSlot, await_that};
 
@@ -125,7 +125,7 @@ fn the_tour_is_true() {
         }
     }
     assert!(
-        up.0.wait().expect("it ends").success(),
+        await_end("the end of `quorate up`", PATIENCE, &mut up.0).success(),
         "`quorate down` ends `quorate up` cleanly"
     );
 }

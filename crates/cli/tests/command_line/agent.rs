@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use quorate_testkit::await_end;
 use serde_json::Value;
 
 use crate::etcd::Etcd;
@@ -74,7 +75,7 @@ impl Agent {
     pub fn stop(mut self) {
         let sent = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(sent.unwrap().success());
-        let status = self.child.wait().unwrap();
+        let status = await_end("the end of the agent", LIMIT, &mut self.child);
         assert!(status.success(), "{status}:\n{}", self.log());
         assert_eq!(self.status()["state"], "stopped");
     }

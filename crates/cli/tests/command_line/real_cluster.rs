@@ -112,32 +112,23 @@ fn up_look_change_kill_stop() {
     );
     up.reads("Ctrl-C stops all members.");
 
-    let status = up.status();
-    for field in ["plan", "waits", "blocks"] {
-        assert!(
-            status[field].as_array().is_some_and(Vec::is_empty),
-            "{field} in {status}"
-        );
-    }
+    let status = await_that("a status of a cluster at rest", LIMIT, || {
+        let status = up.status();
+        let empty = |field: &str| status[field].as_array().is_some_and(Vec::is_empty);
+        let at_rest = ["plan", "waits", "blocks"].into_iter().all(empty);
+        match at_rest && status["members"][0]["healthy"] == true {
+            true => Ok(status),
+            false => Err(status.to_string()),
+        }
+    });
     let member = &status["members"][0];
-    assert_eq!(
-        (&member["name"], &member["healthy"]),
-        (&Value::from("etcd-0"), &Value::from(true)),
-        "{status}"
-    );
-    assert_eq!(
-        (&member["leader"], &member["learner"]),
-        (&Value::from(true), &Value::from(false)),
-        "{status}"
-    );
+    let said = ["name", "leader", "learner"].map(|field| member[field].clone());
+    let expected = [Value::from("etcd-0"), true.into(), false.into()];
+    assert_eq!(said, expected, "{status}");
     for field in ["id", "version", "dbSize", "dbSizeInUse"] {
         assert!(!member[field].is_null(), "{field} in {status}");
     }
-    assert!(
-        up.run(&["status"])
-            .succeeds()
-            .contains("is healthy: its only member serves")
-    );
+    up.until_prints(&["status"], "is healthy: its only member serves");
     assert!(
         up.run(&["status", "-o", "yaml"])
             .succeeds()
@@ -148,8 +139,8 @@ fn up_look_change_kill_stop() {
             .succeeds()
             .starts_with('{')
     );
-    up.run(&["status", "--exit-code"]).succeeds();
-    assert!(up.run(&["healthcheck"]).succeeds().contains("is healthy"));
+    up.until_prints(&["status", "--exit-code"], "is healthy");
+    up.until_prints(&["healthcheck"], "is healthy");
     assert_eq!(
         (&status["stale"], status["age"].is_u64()),
         (&Value::from(false), true)
@@ -185,12 +176,12 @@ fn up_look_change_kill_stop() {
 
     up.signal("-TERM");
     up.reads("stopped; the data stays in");
-    assert!(up.child.wait().unwrap().success());
+    up.ends();
     goes_on_without_its_manifest(&mut up);
 
     up.signal("-INT");
     up.reads("stopped; the data stays in");
-    assert!(up.child.wait().unwrap().success());
+    up.ends();
     assert!(up.run(&["status"]).succeeds().contains("is stopped"));
     assert!(up.run(&["down"]).succeeds().starts_with("Nothing runs"));
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use quorate_testkit::{ClusterSlot, Ports};
+use quorate_testkit::{ClusterSlot, Ports, await_end, await_that};
 use serde_json::Value;
 
 use crate::sandbox::{Run, Sandbox, told};
@@ -74,6 +74,23 @@ impl Up {
 
     pub fn status(&self) -> Value {
         serde_json::from_str(self.run(&["status", "-o", "json"]).succeeds()).unwrap()
+    }
+
+    /// Waits until a command succeeds and prints `part`: not each look reaches every member of a busy machine.
+    pub fn until_prints(&self, arguments: &[&str], part: &str) {
+        await_that(&format!("{arguments:?} prints {part:?}"), LIMIT, || {
+            let run = self.run(arguments);
+            match run.code == 0 && run.out.contains(part) {
+                true => Ok(()),
+                false => Err(format!("{run:?}")),
+            }
+        });
+    }
+
+    /// Waits until it has ended by itself, well.
+    pub fn ends(&mut self) {
+        let status = await_end("the end of `quorate up`", LIMIT, &mut self.child);
+        assert!(status.success(), "{status}");
     }
 
     /// Reads on until a line has `part`; returns it.

@@ -1,5 +1,7 @@
 //! Watches on every version: exact events in their order, huge revisions, compaction, restarts, silence, users.
 
+use std::time::Duration;
+
 use quorate_client::{
     Batch, Condition, Credentials, Cut, Endpoint, EventKind, Keys, LeaseTerm, Op, Range, Refusal, Timeouts,
     Txn, TxnDone, Watched, Watching,
@@ -179,13 +181,19 @@ async fn exact_events(endpoint: &Endpoint) {
     assert!(matches!(next(&mut live).await, Watched::Progress { revision: 7 }));
 }
 
-async fn leases(endpoint: &Endpoint) {
-    let from = endpoint.put(b"leased/none", b"").await.unwrap() + 1;
-    let mut watching = endpoint.watch(from, Cut::Here).await.unwrap();
-    let long = endpoint.lease_grant(0, 1000).await.unwrap();
-    // Short, and kept alive until its keys are written.
-    let short = endpoint.lease_grant(4711, 5).await.unwrap();
-    assert_eq!(short, 4711);
+/// Seconds of a lease that ends while the test waits for it.
+const SHORT: i64 = 10;
+
+/// Until nobody waits for it any more.
+async fn keep_alive(endpoint: &Endpoint, lease: i64) {
+    loop {
+        assert_eq!(endpoint.lease_keep_alive(lease).await.unwrap(), Some(SHORT));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Both leases are known, and have keys.
+async fn written(endpoint: &Endpoint, long: i64, short: i64) {
     let term = endpoint.lease_term(long).await.unwrap().unwrap();
     assert!(
         matches!(term, LeaseTerm { granted_seconds: 1000, left_seconds } if left_seconds <= 1000),
@@ -197,10 +205,21 @@ async fn leases(endpoint: &Endpoint) {
     granted.sort_unstable();
     assert_eq!(known, granted);
     assert_eq!(endpoint.lease_keep_alive(long).await.unwrap(), Some(1000));
-
     for (key, lease) in [("leased/b", short), ("leased/c", long), ("leased/a", short)] {
-        assert_eq!(endpoint.lease_keep_alive(short).await.unwrap(), Some(5));
         endpoint.put_leased(key.as_bytes(), b"1", lease).await.unwrap();
+    }
+}
+
+async fn leases(endpoint: &Endpoint) {
+    let from = endpoint.put(b"leased/none", b"").await.unwrap() + 1;
+    let mut watching = endpoint.watch(from, Cut::Here).await.unwrap();
+    let long = endpoint.lease_grant(0, 1000).await.unwrap();
+    // Short, and kept alive until its keys are written.
+    let short = endpoint.lease_grant(4711, SHORT).await.unwrap();
+    assert_eq!(short, 4711);
+    tokio::select! {
+        () = keep_alive(endpoint, short) => {}
+        () = written(endpoint, long, short) => {}
     }
     let mut leases = Vec::new();
     while leases.len() < 3 {

@@ -2,12 +2,12 @@
 
 use quorate_host::control::{self, Down};
 
-use crate::harness::{Place, newest, pids, run};
+use crate::harness::{Place, any_etcd, pids, run};
 
 #[test]
 fn a_killed_supervisor_leaves_members_that_the_next_adopts() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         up.crash().await;
@@ -39,7 +39,7 @@ fn a_killed_supervisor_leaves_members_that_the_next_adopts() {
 #[test]
 fn down_stops_what_a_killed_supervisor_left() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         up.crash().await;
@@ -54,7 +54,7 @@ fn down_stops_what_a_killed_supervisor_left() {
 #[test]
 fn leftovers_of_a_lost_ca_are_restarted() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         up.crash().await;
@@ -71,7 +71,7 @@ fn leftovers_of_a_lost_ca_are_restarted() {
 #[test]
 fn a_member_started_once_is_not_started_twice() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         up.crash().await;
@@ -93,12 +93,12 @@ fn a_member_started_once_is_not_started_twice() {
 #[test]
 fn a_first_start_that_leaves_nothing_is_proved_and_repeated() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         // An etcd that says its version and then dies at once, without a write-ahead log.
         let stub = place.root().join("stub");
         let script = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && echo 'etcd Version: {}'\nexit 7\n",
-            newest()
+            any_etcd()
         );
         std::fs::write(&stub, script).unwrap();
         std::process::Command::new("chmod")
@@ -128,7 +128,7 @@ fn a_first_start_that_leaves_nothing_is_proved_and_repeated() {
 #[test]
 fn a_lost_ca_stops_nobody_while_the_cluster_is_paused() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         place.edit_manifest("\n  host:", "\n  paused: true\n  host:");

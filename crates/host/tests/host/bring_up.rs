@@ -2,12 +2,12 @@
 
 use quorate_host::control;
 
-use crate::harness::{Place, newest, pids, run};
+use crate::harness::{Place, any_etcd, pids, run};
 
 #[test]
 fn three_members_come_up_and_go_down() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let status = place.until_ready().await;
         assert_eq!(status.members.len(), 3);
@@ -37,7 +37,7 @@ fn three_members_come_up_and_go_down() {
 #[test]
 fn a_cluster_that_was_stopped_resumes_as_it_was() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         up.down().await;
@@ -72,7 +72,7 @@ fn every_version_in_the_cache_starts() {
 fn a_cluster_grows_and_shrinks_with_its_manifest() {
     let _slot = quorate_testkit::ClusterSlot::acquire();
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("replicas: 1", "replicas: 3");
@@ -117,7 +117,7 @@ fn a_cluster_grows_and_shrinks_with_its_manifest() {
 #[test]
 fn a_redeployment_restarts_one_after_the_other() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         place.edit_manifest("\n  host:\n", "\n  forceRedeploymentReason: again\n  host:\n");

@@ -23,9 +23,14 @@ const PATIENT: Timeouts = Timeouts {
     stream_idle: Duration::from_secs(30),
 };
 
-/// The newest etcd in the cache.
-pub fn newest() -> String {
-    versions().pop().expect("there is one")
+/// An etcd for a test that does not ask for one of a version: the newest in the cache, or, with `QUORATE_OLDEST=1`, the
+/// oldest.
+pub fn any_etcd() -> String {
+    let mut all = versions();
+    match std::env::var_os("QUORATE_OLDEST").is_some_and(|value| value == "1") {
+        true => all.swap_remove(0),
+        false => all.pop().expect("there is one"),
+    }
 }
 
 /// A root directory and what was reported about it. Members still running when it is dropped are stopped.

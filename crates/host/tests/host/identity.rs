@@ -5,7 +5,7 @@ use std::process::Command;
 
 use quorate_host::Status;
 
-use crate::harness::{Place, first_member, newest, run};
+use crate::harness::{Place, any_etcd, first_member, run};
 
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").args([from, to]).status();
@@ -61,7 +61,7 @@ async fn put(status: &Status, keys: u32) {
 #[test]
 fn a_member_whose_data_was_put_back_before_its_last_start_is_replaced() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let saved = place.root().join("saved");
         let up = place.up();
         place.until_ready().await;
@@ -89,7 +89,7 @@ fn a_member_whose_data_was_put_back_before_its_last_start_is_replaced() {
 #[test]
 fn data_that_lacks_what_was_on_its_disk_is_not_started_even_by_the_only_member() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let saved = place.root().join("saved");
         let up = place.up();
         let status = place.until_ready().await;
@@ -143,7 +143,7 @@ fn data_that_lacks_what_was_on_its_disk_is_not_started_even_by_the_only_member()
 #[test]
 fn swapped_and_cloned_data_is_named_and_starts_only_where_it_belongs() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         up.down().await;

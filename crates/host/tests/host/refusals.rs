@@ -2,12 +2,12 @@
 
 use quorate_host::Error;
 
-use crate::harness::{Place, newest, run};
+use crate::harness::{Place, any_etcd, run};
 
 #[test]
 fn a_second_supervisor_is_refused() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         let error = place.up().failure().await;
@@ -27,7 +27,7 @@ fn a_second_supervisor_is_refused() {
 #[test]
 fn data_without_a_journal_is_not_bootstrapped_over() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         up.down().await;
@@ -44,7 +44,7 @@ fn data_without_a_journal_is_not_bootstrapped_over() {
 #[test]
 fn another_clusters_manifest_is_refused_and_an_edited_name_is_not_taken() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         up.down().await;

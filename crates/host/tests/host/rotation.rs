@@ -15,7 +15,7 @@ use quorate_pki::{
 use quorate_testkit::{StallWitness, await_that_async};
 use tokio::sync::oneshot;
 
-use crate::harness::{PATIENCE, Place, Up, newest, pids, run};
+use crate::harness::{PATIENCE, Place, Up, any_etcd, pids, run};
 
 /// How long no write may be acknowledged, beyond what the machine stood still: an election takes one or two seconds.
 const GAP: Duration = Duration::from_secs(5);
@@ -146,7 +146,7 @@ async fn finished(place: &Place, former: &str, before: &BTreeSet<u32>) {
 #[test]
 fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let mut up = Some(place.up());
         let before = pids(&place.until_ready().await);
         let former = signer(place.root()).unwrap();
@@ -190,7 +190,7 @@ fn a_rotation_goes_on_after_a_kill_in_each_stage_and_writes_go_on_all_the_while(
 fn a_ca_whose_files_are_lost_is_replaced_in_stages() {
     run(async {
         for lost in [&["ca.key"][..], &["ca.crt", "ca.key"]] {
-            let place = Place::new(3, &newest());
+            let place = Place::new(3, &any_etcd());
             let up = place.up();
             let before = pids(&place.until_ready().await);
             let former = signer(place.root()).unwrap();
@@ -267,7 +267,7 @@ async fn let_applications_in(place: &Place) -> BTreeSet<Ordinal> {
 #[test]
 fn an_earlier_cluster_gets_a_ca_between_members_and_then_no_client_is_taken_for_one() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         as_it_was_before(place.root());
         // Otherwise the rotation could be over before anybody looked.
         let up = place.up_paused_after_start(3);

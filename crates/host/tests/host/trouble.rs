@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use quorate_client::Refusal;
 
-use crate::harness::{Place, first_member, kill, newest, pids, run};
+use crate::harness::{Place, any_etcd, first_member, kill, pids, run};
 
 #[test]
 fn a_killed_member_is_started_again() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         let victim = before.members[2].pid.unwrap();
@@ -29,7 +29,7 @@ fn a_killed_member_is_started_again() {
 #[test]
 fn a_first_start_that_cannot_be_armed_is_not_remembered() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let in_the_way = place.root().join("run/t-0-g0.first");
         std::fs::create_dir_all(&in_the_way).unwrap();
         let up = place.up();
@@ -47,7 +47,7 @@ fn a_first_start_that_cannot_be_armed_is_not_remembered() {
 #[test]
 fn a_wiped_member_comes_back_under_a_new_id() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         let victim = &before.members[1];
@@ -66,7 +66,7 @@ fn a_wiped_member_comes_back_under_a_new_id() {
 #[test]
 fn a_member_that_is_replaced_serves_also_where_nobody_writes() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         place.edit_manifest("\n  host:", "\n  options:\n    snapshotCount: 100\n  host:");
         let up = place.up();
         let before = place.until_ready().await;
@@ -96,7 +96,7 @@ fn a_member_that_is_replaced_serves_also_where_nobody_writes() {
 #[test]
 fn a_foreign_process_on_a_port_is_named() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let text = std::fs::read_to_string(place.root().join("cluster.yaml")).unwrap();
         let port = text
             .rsplit("peerPort: ")
@@ -127,7 +127,7 @@ fn a_foreign_process_on_a_port_is_named() {
 #[test]
 fn a_broken_edit_of_the_manifest_changes_nothing_and_is_shown() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("replicas: 1", "replicas: many");
@@ -145,7 +145,7 @@ fn a_broken_edit_of_the_manifest_changes_nothing_and_is_shown() {
 #[test]
 fn a_supervisor_that_begins_with_a_broken_manifest_heals_by_the_one_before() {
     run(async {
-        let place = Place::new(3, &newest());
+        let place = Place::new(3, &any_etcd());
         let file = place.root().join("cluster.yaml");
         let up = place.up();
         let before = place.until_ready().await;
@@ -193,7 +193,7 @@ fn a_supervisor_that_begins_with_a_broken_manifest_heals_by_the_one_before() {
 #[test]
 fn a_database_that_someone_else_has_open_is_not_started_on() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         let before = place.until_ready().await;
         up.down().await;
@@ -241,7 +241,7 @@ fn an_upgrade_to_a_version_that_is_not_here_leaves_the_old_one_running() {
 #[test]
 fn a_member_that_hangs_is_killed_when_it_is_to_stop() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         let status = place.until_ready().await;
         let pid = status.members[0].pid.unwrap();
@@ -293,7 +293,7 @@ fn an_alarm_is_shown_for_as_long_as_it_lasts() {
 #[test]
 fn settings_with_which_etcd_hangs_are_taken_back_at_once_also_by_the_only_member() {
     run(async {
-        let version = newest();
+        let version = any_etcd();
         let place = Place::new(1, &version);
         let up = place.up_with(Some(picky(&place, &quorate_testkit::binary(&version, "etcd"))));
         let before = place.until_ready().await;
@@ -325,7 +325,7 @@ fn picky(place: &Place, real: &std::path::Path) -> std::path::PathBuf {
 #[test]
 fn settings_that_end_etcd_stop_at_one_member_which_goes_back_to_what_served() {
     run(async {
-        let version = newest();
+        let version = any_etcd();
         let place = Place::new(3, &version);
         let up = place.up_with(Some(picky(&place, &quorate_testkit::binary(&version, "etcd"))));
         let before = place.until_ready().await;

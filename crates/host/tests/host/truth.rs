@@ -9,7 +9,7 @@ use quorate_host::{Block, Status};
 use quorate_pki::{Ca, Layout, Leaf, LeafUsages, MemberIdentity, PairPem, Policy, Wanted, ensure};
 use quorate_testkit::{DefaultPorts, await_that_async};
 
-use crate::harness::{PATIENCE, Place, first_member, kill, newest, pids, run};
+use crate::harness::{PATIENCE, Place, any_etcd, first_member, kill, pids, run};
 
 fn blocked_by(status: &Status, reason: &str) -> bool {
     status.blocks.iter().any(|block| block.reason == reason)
@@ -33,7 +33,7 @@ fn fill(path: &Path) {
 #[test]
 fn a_full_disk_is_shown_with_what_is_dead_and_heals_once_there_is_room() {
     run(async {
-        let place = Place::on_small_disk(1, &newest(), 320);
+        let place = Place::on_small_disk(1, &any_etcd(), 320);
         let up = place.up();
         let before = place.until_ready().await;
         assert!(before.blocks.is_empty(), "{before:#?}");
@@ -68,7 +68,7 @@ fn a_full_disk_is_shown_with_what_is_dead_and_heals_once_there_is_room() {
 #[test]
 fn little_room_is_shown_before_there_is_none() {
     run(async {
-        let place = Place::on_small_disk(1, &newest(), 250);
+        let place = Place::on_small_disk(1, &any_etcd(), 250);
         let up = place.up();
         let shown = place.until_ready().await;
         assert!(
@@ -95,7 +95,7 @@ fn a_stopped_cluster_keeps_its_ports() {
                 .collect::<Vec<_>>()
         };
         let _ports = DefaultPorts::acquire();
-        let (first, mut second) = (Place::new(1, &newest()), Place::new(1, &newest()));
+        let (first, mut second) = (Place::new(1, &any_etcd()), Place::new(1, &any_etcd()));
         second.registry = first.registry.clone();
         without_ports(&first);
         without_ports(&second);
@@ -161,7 +161,7 @@ const CASES: [Case; 3] = [
 #[test]
 fn what_is_wrong_shows_as_what_it_is() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         for Case {
             what,
@@ -189,7 +189,7 @@ fn what_is_wrong_shows_as_what_it_is() {
 #[test]
 fn a_certificate_that_expires_while_the_cluster_is_paused_is_shown() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
@@ -232,7 +232,7 @@ fn a_certificate_that_expires_while_the_cluster_is_paused_is_shown() {
 #[test]
 fn a_pause_holds_while_certificates_cannot_be_kept() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         let key = place.root().join("pki/ca.key");
@@ -256,7 +256,7 @@ fn a_pause_holds_while_certificates_cannot_be_kept() {
 #[test]
 fn a_supervisor_that_begins_without_a_readable_key_looks_after_the_members() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         up.down().await;
@@ -300,7 +300,7 @@ fn a_supervisor_that_begins_without_a_readable_key_looks_after_the_members() {
 #[test]
 fn a_dead_process_that_nobody_may_start_again_is_dead() {
     run(async {
-        let place = Place::new(1, &newest());
+        let place = Place::new(1, &any_etcd());
         let up = place.up();
         place.until_ready().await;
         place.edit_manifest("\n  host:", "\n  paused: true\n  host:");
@@ -319,7 +319,7 @@ fn a_dead_process_that_nobody_may_start_again_is_dead() {
 #[test]
 fn data_of_another_cluster_is_foreign() {
     run(async {
-        let (ours, theirs) = (Place::new(1, &newest()), Place::new(1, &newest()));
+        let (ours, theirs) = (Place::new(1, &any_etcd()), Place::new(1, &any_etcd()));
         let mut volumes = Vec::new();
         for place in [&ours, &theirs] {
             let up = place.up();
