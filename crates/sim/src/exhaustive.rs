@@ -132,7 +132,7 @@ pub struct Case {
     pub standstill: Standstill,
 }
 
-/// What stops changes.
+/// What keeps a cluster from being changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standstill {
     No,
