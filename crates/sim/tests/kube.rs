@@ -5,13 +5,15 @@
 use quorate_sim::kube::{course, refusal, run};
 
 const SEEDS: u64 = 300;
+/// From here on so few seeds meet every fault in the middle of a change, too. Where the model changes, others may.
+const FIRST: u64 = 1201;
 
 /// In the middle of a change few can do without a volume. `make soak sim-kube` reaches it.
 const SELDOM: [&str; 2] = ["WipeVolume", "DamageData"];
 
 #[test]
 fn a_few_worlds_of_pods_come_right() {
-    let summary = run::many(1, SEEDS);
+    let summary = run::many(FIRST, SEEDS);
     assert_eq!(summary.seeds, SEEDS);
     if let Some((seed, kind, detail)) = summary.failures.first() {
         let log = run::one(*seed, true).log;
