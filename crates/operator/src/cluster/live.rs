@@ -141,7 +141,7 @@ impl Driver for Live<'_> {
         // Others may not be watched.
         let watched = namespace == self.names.namespace;
         let names = Names::of(namespace, name);
-        watched.then(|| self.shared.watches.cluster(&names).is_some())
+        watched.then(|| self.shared.watches.has_cluster(&names))
     }
 
     fn fresh_token(&mut self) -> Token {

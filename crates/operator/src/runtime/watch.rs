@@ -4,6 +4,7 @@
 //! not ours (all but the resources themselves are chosen by label).
 
 pub mod events;
+mod kept;
 mod known;
 pub mod trim;
 
@@ -28,6 +29,7 @@ use crate::cluster::upkeep::ClusterObjects;
 use crate::names::{APP_LABEL, LEFT_BEHIND_LABEL, Names};
 use crate::runtime::health::Health;
 use crate::runtime::wakeups::Wakeups;
+use crate::runtime::watch::kept::Kept;
 use crate::runtime::watch::known::{Known, known};
 use crate::runtime::work::WorkKey;
 
@@ -148,7 +150,9 @@ impl Start<'_> {
         let resource = K::plural(&());
         health.expect(&resource);
         self.tasks.spawn(async move {
-            let begin = || events::watch::<K>(&client, namespace.as_deref(), config.clone(), trim).boxed();
+            let begin = || {
+                events::watch::<K, _>(&client, namespace.as_deref(), config.clone(), trim, Kept::of).boxed()
+            };
             let mut stream = begin();
             // Errors are retried by the watch itself, with growing pauses; meanwhile what is known stays as it was.
             while let Some(event) = stream.next().await {
@@ -198,32 +202,38 @@ impl Watches {
     }
 
     pub fn cluster(&self, names: &Names) -> Option<Arc<EtcdCluster>> {
-        self.clusters.get(&WorkKey::of(names), &names.cluster)
+        self.clusters
+            .get(&WorkKey::of(names), &names.cluster)
+            .map(Arc::new)
+    }
+
+    pub fn has_cluster(&self, names: &Names) -> bool {
+        self.clusters.has(&WorkKey::of(names), &names.cluster)
     }
 
     /// The objects of the cluster as a whole.
     pub fn whole(&self, names: &Names) -> ClusterObjects {
         let key = WorkKey::of(names);
-        let services = self.services.under(&key).into_iter();
         ClusterObjects {
-            services: services.map(|(name, s)| (name, (*s).clone())).collect(),
-            budget: self.budgets.get(&key, &names.cluster).map(|b| (*b).clone()),
+            services: self.services.under(&key),
+            budget: self.budgets.get(&key, &names.cluster),
         }
     }
 
     /// The Secrets of a cluster whose certificates quorate makes, by name.
     pub fn secrets(&self, names: &Names) -> BTreeMap<String, Arc<Secret>> {
-        self.secrets.under(&WorkKey::of(names))
+        let secrets = self.secrets.under(&WorkKey::of(names)).into_iter();
+        secrets.map(|(name, secret)| (name, Arc::new(secret))).collect()
     }
 
     /// The objects of its members.
     pub fn seen(&self, names: &Names) -> MemberObjects {
         let key = WorkKey::of(names);
         MemberObjects {
-            peers: self.peers.under(&key).into_values().collect(),
-            claims: self.claims.under(&key).into_values().collect(),
-            sets: self.sets.under(&key).into_values().collect(),
-            pods: self.pods.under(&key).into_values().collect(),
+            peers: self.peers.under(&key).into_values().map(Arc::new).collect(),
+            claims: self.claims.under(&key).into_values().map(Arc::new).collect(),
+            sets: self.sets.under(&key).into_values().map(Arc::new).collect(),
+            pods: self.pods.under(&key).into_values().map(Arc::new).collect(),
         }
     }
 }

@@ -37,7 +37,9 @@ impl Followed {
         let mut follow = |name: &&str| {
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             let (store, writer) = reflector::store();
-            let stream = events::watch::<Secret>(client, Some(namespace), config, trim::any).reflect(writer);
+            let stream =
+                events::watch::<Secret, Secret>(client, Some(namespace), config, trim::any, events::object)
+                    .reflect(writer);
             // Errors are retried by the watch itself, with growing pauses; meanwhile the store stays as it was.
             tasks.spawn(stream.for_each(|_| std::future::ready(())));
             ((*name).to_owned(), store)

@@ -108,7 +108,7 @@ where
 {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let (store, writer) = reflector::store();
-    let stream = events::watch::<K>(client, namespace, config, trim::any).reflect(writer);
+    let stream = events::watch::<K, K>(client, namespace, config, trim::any, events::object).reflect(writer);
     let changed = changed.clone();
     tasks.spawn(async move {
         let mut stream = std::pin::pin!(stream);

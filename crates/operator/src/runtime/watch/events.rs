@@ -21,23 +21,25 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 type Plain = BoxStream<'static, Result<Event<DynamicObject>, Error>>;
 
-/// Watches the objects of one kind, in one namespace or in all; `trim` leaves of each what is to be kept. Errors are reported, and retried after a pause; an object that
-/// cannot be read is one, and all are listed again after it.
-pub fn watch<K>(
+/// What is made of an object.
+pub type Reader<T> = fn(&DynamicObject) -> Result<T, serde_json::Error>;
+
+/// Watches the objects of one kind, in one namespace or in all; `trim` leaves of each what is to be kept, and `reader` reads
+/// it. Errors are reported, and retried after a pause; an object that cannot be read is one, and all are listed again after
+/// it.
+pub fn watch<K: Resource<DynamicType = ()>, T: Send>(
     client: &Client,
     namespace: Option<&str>,
     config: Config,
     trim: fn(&mut DynamicObject),
-) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Send,
-{
+    reader: Reader<T>,
+) -> impl Stream<Item = Result<Event<T>, Error>> + Send + use<K, T> {
     let resource = ApiResource::erase::<K>(&());
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    read_all(move || plain(api.clone(), config.clone(), trim), AGAIN)
+    read_all(move || plain(api.clone(), config.clone(), trim), reader, AGAIN)
 }
 
 fn plain(api: Api<DynamicObject>, config: Config, trim: fn(&mut DynamicObject)) -> Plain {
@@ -45,10 +47,11 @@ fn plain(api: Api<DynamicObject>, config: Config, trim: fn(&mut DynamicObject)) 
 }
 
 /// The events of `begin`, read; begun again `pause` after one that could not be.
-fn read_all<K: DeserializeOwned + Send>(
+fn read_all<T: Send>(
     begin: impl Fn() -> Plain + Send,
+    reader: Reader<T>,
     pause: Duration,
-) -> impl Stream<Item = Result<Event<K>, Error>> + Send {
+) -> impl Stream<Item = Result<Event<T>, Error>> + Send {
     stream::unfold((Some(begin()), begin), move |(source, begin)| async move {
         let mut source = match source {
             Some(source) => source,
@@ -57,27 +60,29 @@ fn read_all<K: DeserializeOwned + Send>(
                 begin()
             }
         };
-        let read = source.next().await?.map(typed);
+        let read = source.next().await?.map(|event| read(event, reader));
         let readable = !matches!(read, Ok(Err(_)));
         Some((read.flatten(), (readable.then_some(source), begin)))
     })
 }
 
-fn typed<K: DeserializeOwned>(event: Event<DynamicObject>) -> Result<Event<K>, Error> {
+fn read<T>(event: Event<DynamicObject>, reader: Reader<T>) -> Result<Event<T>, Error> {
+    let read = |object| {
+        let unreadable = |error| Error::InitialListFailed(kube::Error::SerdeError(error));
+        reader(&object).map_err(unreadable)
+    };
     Ok(match event {
         Event::Init => Event::Init,
         Event::InitDone => Event::InitDone,
-        Event::InitApply(object) => Event::InitApply(read(&object)?),
-        Event::Apply(object) => Event::Apply(read(&object)?),
-        Event::Delete(object) => Event::Delete(read(&object)?),
+        Event::InitApply(object) => Event::InitApply(read(object)?),
+        Event::Apply(object) => Event::Apply(read(object)?),
+        Event::Delete(object) => Event::Delete(read(object)?),
     })
 }
 
-fn read<K: DeserializeOwned>(object: &DynamicObject) -> Result<K, Error> {
-    let plain = serde_json::to_value(object);
-    plain
-        .and_then(|plain| quorate_api::from_plain(&plain))
-        .map_err(|error| Error::InitialListFailed(kube::Error::SerdeError(error)))
+/// Reads an object into its type.
+pub fn object<K: DeserializeOwned>(object: &DynamicObject) -> Result<K, serde_json::Error> {
+    quorate_api::from_plain(&serde_json::to_value(object)?)
 }
 
 #[cfg(test)]
@@ -111,7 +116,7 @@ mod tests {
             _ => events(json!([])),
         };
         let reported: Vec<Result<Event<Service>, Error>> =
-            read_all(begin, Duration::ZERO).take(7).collect().await;
+            read_all(begin, object, Duration::ZERO).take(7).collect().await;
         let shown = reported.iter().map(|event| match event {
             Ok(Event::Init) => "init".to_owned(),
             Ok(Event::InitDone) => "done".to_owned(),

@@ -10,15 +10,17 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use crate::runtime::watch::kept::Kept;
 use crate::runtime::work::WorkKey;
 
 /// Objects under one key, besides those of the operator's own names. Pods of ten members that were evicted a hundred times
 /// each are fewer.
 const UNDER_MAX: usize = 1024;
 
-type ByKey<K> = BTreeMap<WorkKey, BTreeMap<String, Arc<K>>>;
+type ByKey<K> = BTreeMap<WorkKey, BTreeMap<String, Kept<K>>>;
 
 /// What there is, for those who read.
 #[derive(Debug)]
@@ -50,14 +52,22 @@ impl<K> Known<K> {
     pub fn keys(&self) -> Vec<WorkKey> {
         self.read().keys().cloned().collect()
     }
+}
 
+impl<K: DeserializeOwned> Known<K> {
     /// All that is under a key, by name.
-    pub fn under(&self, key: &WorkKey) -> BTreeMap<String, Arc<K>> {
-        self.read().get(key).cloned().unwrap_or_default()
+    pub fn under(&self, key: &WorkKey) -> BTreeMap<String, K> {
+        let objects = self.read();
+        let under = objects.get(key).into_iter().flatten();
+        under.map(|(name, kept)| (name.clone(), kept.object())).collect()
     }
 
-    pub fn get(&self, key: &WorkKey, name: &str) -> Option<Arc<K>> {
-        self.read().get(key)?.get(name).cloned()
+    pub fn get(&self, key: &WorkKey, name: &str) -> Option<K> {
+        Some(self.read().get(key)?.get(name)?.object())
+    }
+
+    pub fn has(&self, key: &WorkKey, name: &str) -> bool {
+        self.read().get(key).is_some_and(|own| own.contains_key(name))
     }
 }
 
@@ -92,18 +102,19 @@ pub fn known<K>(key_of: fn(&K) -> Option<WorkKey>) -> (Known<K>, Learner<K>) {
     (known, learner)
 }
 
-impl<K: Resource<DynamicType = ()>> Learner<K> {
+impl<K: Resource<DynamicType = ()> + DeserializeOwned> Learner<K> {
     /// Takes an event in. Out: whose passes it concerns.
-    pub fn learn(&mut self, event: Event<K>) -> Vec<WorkKey> {
+    pub fn learn(&mut self, event: Event<Kept<K>>) -> Vec<WorkKey> {
         match event {
             Event::Init => {
                 self.listing = BTreeMap::new();
                 (self.overfull, self.room_again) = (BTreeSet::new(), false);
             }
-            Event::InitApply(object) => {
+            Event::InitApply(kept) => {
+                let object = kept.object();
                 if let Some(key) = (self.key_of)(&object) {
                     let listed = self.listing.entry(key.clone()).or_default();
-                    keep(listed, key, object, &mut self.overfull);
+                    keep(listed, key, object.name_any(), kept, &mut self.overfull);
                 }
             }
             Event::InitDone => {
@@ -115,13 +126,14 @@ impl<K: Resource<DynamicType = ()>> Learner<K> {
                 self.listed.send_replace(true);
                 return woken.into_iter().collect();
             }
-            Event::Apply(object) => return self.change(object, true),
-            Event::Delete(object) => return self.change(object, false),
+            Event::Apply(kept) => return self.change(kept, true),
+            Event::Delete(kept) => return self.change(kept, false),
         }
         Vec::new()
     }
 
-    fn change(&mut self, object: K, stays: bool) -> Vec<WorkKey> {
+    fn change(&mut self, kept: Kept<K>, stays: bool) -> Vec<WorkKey> {
+        let object = kept.object();
         let Some(key) = (self.key_of)(&object) else {
             return Vec::new();
         };
@@ -143,7 +155,7 @@ impl<K: Resource<DynamicType = ()>> Learner<K> {
         }
         if stays {
             let own = objects.entry(key.clone()).or_default();
-            keep(own, key, object, &mut self.overfull);
+            keep(own, key, name, kept, &mut self.overfull);
         }
         for key in &woken {
             let kept = objects.get(key).map_or(0, BTreeMap::len);
@@ -167,14 +179,14 @@ impl<K> Learner<K> {
 /// Keeps an object if there is room for it. Those of the operator's own names are few, and always kept: a member's claim
 /// that is not seen would be taken for lost.
 fn keep<K: Resource<DynamicType = ()>>(
-    own: &mut BTreeMap<String, Arc<K>>,
+    own: &mut BTreeMap<String, Kept<K>>,
     key: WorkKey,
-    object: K,
+    name: String,
+    kept: Kept<K>,
     overfull: &mut BTreeSet<WorkKey>,
 ) {
-    let name = object.name_any();
     if own.len() < UNDER_MAX || own.contains_key(&name) || key.names().names_own(&name) {
-        own.insert(name, Arc::new(object));
+        own.insert(name, kept);
     } else if !overfull.contains(&key) {
         let (namespace, cluster, resource) = (&*key.namespace, &*key.name, &*K::plural(&()));
         tracing::warn!(
@@ -195,10 +207,11 @@ mod tests {
 
     use super::*;
 
-    fn service(namespace: &str, name: &str, cluster: Option<&str>, port: u16) -> Service {
+    fn service(namespace: &str, name: &str, cluster: Option<&str>, port: u16) -> Kept<Service> {
         let labels = cluster.map(|cluster| json!({"cluster": cluster}));
         let metadata = json!({"name": name, "namespace": namespace, "labels": labels});
-        serde_json::from_value(json!({"metadata": metadata, "spec": {"ports": [{"port": port}]}})).unwrap()
+        let object = json!({"metadata": metadata, "spec": {"ports": [{"port": port}]}});
+        Kept::of(&serde_json::from_value(object).unwrap()).unwrap()
     }
 
     fn key_of(service: &Service) -> Option<WorkKey> {
